@@ -1,7 +1,8 @@
-"""Everything about the package is in pyproject.toml; this file only empties the build folder before a build.
+"""Everything about the package is in pyproject.toml; this file only empties the build
+folder before a build.
 
-setuptools installs all that it finds in build/lib, also what an earlier build has left there and the project no longer
-has.
+setuptools installs all that it finds in build/lib, also what an earlier build has left
+there and the project no longer has.
 """
 
 import shutil

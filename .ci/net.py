@@ -1,10 +1,12 @@
-"""Compare what a commit and the working tree compute, write and say, on the same machine.
+"""Compare what a commit and the working tree compute, write and say, on the same
+machine.
 
     python .ci/net.py COMMIT            # all parts
     python .ci/net.py COMMIT pixels     # some of them
 
-It needs an environment with the extra `test`. Each part runs once with the files of the commit and once with those of
-the working tree. Every output that differs is a line, and the exit code is 1 if there is one. Times are left out.
+It needs an environment with the extra `test`. Each part runs once with the files of the
+commit and once with those of the working tree. Every output that differs is a line, and
+the exit code is 1 if there is one. Times are left out.
 """
 
 import contextlib
@@ -24,7 +26,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-TRAINING = "--epochs 8 --model wrn-10-1 --image-size 8 --train-size 60 --batch-size 20 --device cpu"
+TRAINING = (
+    "--epochs 8 --model wrn-10-1 --image-size 8 --train-size 60 --batch-size 20"
+    " --device cpu"
+)
 SEARCHES = {
     "race": "--algorithm race",
     "lookahead": "--algorithm lookahead",
@@ -54,8 +59,8 @@ RECIPES = (
 SHIPPED = ("digits", "cifar10-copy")
 EXPORTS = ("torchvision", "kornia", "albumentations", "json")
 AUTO = (
-    "--epochs 4 --model simple-cnn-4 --image-size 8 --batch-size 20 --learning-rate 0.02 --no-fast"
-    " --seeds 2 --jobs 1 --budget 280s --device cpu"
+    "--epochs 4 --model simple-cnn-4 --image-size 8 --batch-size 20 --learning-rate"
+    " 0.02 --no-fast --seeds 2 --jobs 1 --budget 280s --device cpu"
 )
 MISTAKES = (
     "search digits --epochs 0",
@@ -133,24 +138,34 @@ def searches() -> Outputs:
     outputs: Outputs = {}
     for name, options in SEARCHES.items():
         out = Path("searches", name.replace(" ", "-"))
-        code, text = command(f"search digits {TRAINING} --val-size 30 {options} --out {out}")
+        code, text = command(
+            f"search digits {TRAINING} --val-size 30 {options} --out {out}"
+        )
         policy = hba.load_policy(out).values.tolist() if code == 0 else text
         outputs[name] = policy
     for split, n_words in {"train": 4000, "valid": 1000, "test": 1000}.items():
         words = [f"w{number * number % 37}" for number in range(n_words)]
         Path(f"{split}.txt").write_text(" ".join(words))
     code, text = command(f"search-text . {TEXT} --out searches/text")
-    outputs["language model"] = hba.load_policy("searches/text").values.tolist() if code == 0 else text
+    outputs["language model"] = (
+        hba.load_policy("searches/text").values.tolist() if code == 0 else text
+    )
     return outputs
 
 
 def evaluation() -> Outputs:
     rows = ",".join(RECIPES)
-    code, text = command(f"evaluate digits digits {TRAINING} --against {rows} --seeds 2 --jobs 1 --out evaluation")
+    code, text = command(
+        f"evaluate digits digits {TRAINING} --against {rows} --seeds 2 --jobs 1 --out"
+        " evaluation"
+    )
     if code != 0:
         return {"evaluation": text}
     results = json.loads(Path("evaluation", "results.json").read_text("utf-8"))
-    return {row["name"]: [row["test_error_percent"], row["test_loss"]] for row in results["rows"]}
+    return {
+        row["name"]: [row["test_error_percent"], row["test_loss"]]
+        for row in results["rows"]
+    }
 
 
 def auto() -> Outputs:
@@ -180,7 +195,10 @@ def pixels() -> Outputs:
     random = np.random.default_rng(0)
     arrays = random.integers(0, 256, (16, 24, 24, 3), dtype=np.uint8)
     arrays[:8] = np.asarray(
-        [np.asarray(Image.fromarray(image).resize((6, 6)).resize((24, 24))) for image in arrays[:8]]
+        [
+            np.asarray(Image.fromarray(image).resize((6, 6)).resize((24, 24)))
+            for image in arrays[:8]
+        ]
     )
     images = [Image.fromarray(image) for image in arrays]
     batch = torch.from_numpy(arrays).permute(0, 3, 1, 2).contiguous()
@@ -189,7 +207,9 @@ def pixels() -> Outputs:
         schedule = hba.load_policy(name)
         transform = schedule.transform()
         torch.manual_seed(3)
-        outputs[f"{name}, transform"] = digest([np.asarray(transform(image)) for image in images])
+        outputs[f"{name}, transform"] = digest(
+            [np.asarray(transform(image)) for image in images]
+        )
         policy = schedule.policy(schedule.epochs - 1)
         for kind, values in (("bytes", batch), ("floats", batch / 255)):
             generator = torch.Generator().manual_seed(5)
@@ -247,26 +267,39 @@ def write_outputs(part: str, file: Path) -> None:
 
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stderr(io.StringIO()):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
         outputs = PARTS[part]()
     file.write_text(json.dumps(outputs), encoding="utf-8")
 
 
 def outputs_of(part: str, tree: Path, file: Path) -> Outputs:
     environment = {**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, __file__, "--write", part, str(file)], env=environment, cwd=tree, check=True)
+    subprocess.run(
+        [sys.executable, __file__, "--write", part, str(file)],
+        env=environment,
+        cwd=tree,
+        check=True,
+    )
     outputs: Outputs = json.loads(file.read_text("utf-8"))
     return outputs
 
 
 def unpack(commit: str, folder: Path) -> None:
-    archive = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=True).stdout
+    archive = subprocess.run(
+        ["git", "archive", commit], cwd=ROOT, capture_output=True, check=True
+    ).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         files.extractall(folder, filter="data")
 
 
 def without_times(value: Any) -> str:
-    return re.sub(r"\d+(\.\d+)? ?(s|min|h)\b", "TIME", json.dumps(value, sort_keys=True))
+    return re.sub(
+        r"\d+(\.\d+)? ?(s|min|h)\b", "TIME", json.dumps(value, sort_keys=True)
+    )
 
 
 def main(commit: str, *parts: str) -> int:
@@ -286,7 +319,12 @@ def main(commit: str, *parts: str) -> int:
             n_different += len(different)
             print(f"{part}: {len(before)} outputs, {len(different)} differ", flush=True)
             for key in different:
-                print(f"  {key}\n    before: {before.get(key)}\n    after:  {after.get(key)}"[:1000], flush=True)
+                print(
+                    f"  {key}\n    before: {before.get(key)}\n    after:  {after.get(key)}"[
+                        :1000
+                    ],
+                    flush=True,
+                )
     return int(n_different > 0)
 
 

@@ -1,4 +1,6 @@
-"""A plugin of pytest: files of tests in a random order, and the tests of each. RANDOM_ORDER is the seed."""
+"""A plugin of pytest: files of tests in a random order, and the tests of each.
+RANDOM_ORDER is the seed.
+"""
 
 import os
 import random

@@ -1,5 +1,5 @@
-"""A hook of mkdocs: the site has the examples, and links to them lead there. Links to other files beside the
-documentation become their text.
+"""A hook of mkdocs: the site has the examples, and links to them lead there. Links to
+other files beside the documentation become their text.
 """
 
 import re
@@ -11,7 +11,9 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 LINK_OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./([^)]+)\)")
-EXAMPLES = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("examples/**/*.py"))]
+EXAMPLES = [
+    path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("examples/**/*.py"))
+]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -21,4 +23,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    return LINK_OUTSIDE.sub(lambda link: f"[{link[1]}]({link[2]})" if link[2] in EXAMPLES else link[1], markdown)
+    return LINK_OUTSIDE.sub(
+        lambda link: f"[{link[1]}]({link[2]})" if link[2] in EXAMPLES else link[1],
+        markdown,
+    )

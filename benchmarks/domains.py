@@ -1,19 +1,24 @@
-"""Measure which augmentation helps on images of different domains, and whether a search finds it.
+"""Measure which augmentation helps on images of different domains, and whether a search
+finds it.
 
-    python benchmarks/domains.py truth [--pretrained] [--sets pbc,omniglot] [--seeds 3] [--jobs 2] [--dry-run]
+    python benchmarks/domains.py truth [--pretrained] [--sets pbc,omniglot] [--seeds 3]
+        [--jobs 2] [--dry-run]
     python benchmarks/domains.py verdict [--sets pbc,omniglot] [--jobs 2] [--dry-run]
     python benchmarks/domains.py auto [--sets pbc,omniglot] [--budgets 5,20] [--dry-run]
     python benchmarks/domains.py page
     python benchmarks/domains.py overview
 
-The archives of the sets are in the folder HBA_DATA. `truth` trains with each recipe on the training images of a search
-and measures on its validation images; then it adds each group of operations to the recipe with the lowest calibrated
-loss, and removes it. With --pretrained, networks start from ImageNet weights, and searches from them are compared with
-these trainings. `verdict` runs the plan in domains.toml, which has to be committed before: searches on the same
-images, and trainings on all training images with the schedules found and with the recipes, measured once on test
-images. `auto` runs `hba auto` on each set with each planned budget, and trains recipes with the same settings and
-seeds. Each run is stored as soon as it ends, and is not run again. `page` writes docs/domains.md, and compares the
-operations that searches apply with the truth. `overview` draws the picture of README.md.
+The archives of the sets are in the folder HBA_DATA. `truth` trains with each recipe on
+the training images of a search and measures on its validation images; then it adds each
+group of operations to the recipe with the lowest calibrated loss, and removes it. With
+--pretrained, networks start from ImageNet weights, and searches from them are compared
+with these trainings. `verdict` runs the plan in domains.toml, which has to be committed
+before: searches on the same images, and trainings on all training images with the
+schedules found and with the recipes, measured once on test images. `auto` runs `hba
+auto` on each set with each planned budget, and trains recipes with the same settings
+and seeds. Each run is stored as soon as it ends, and is not run again. `page` writes
+docs/domains.md, and compares the operations that searches apply with the truth.
+`overview` draws the picture of README.md.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,16 +27,51 @@ from pathlib import Path
 from typing import Any
 
 import click
-from common.options import DEVICE, DRY_RUN, JOBS, KEPT_IN, OneLineErrors, with_options, work
+from common.options import (
+    DEVICE,
+    DRY_RUN,
+    JOBS,
+    KEPT_IN,
+    OneLineErrors,
+    with_options,
+    work,
+)
 from common.pages import write_page
 from common.records import DOCS, Record, plan_noted, store_of
 from common.running import NOTHING_ELSE, carry_out
 from common.tables import markdown, origin, rate_text
 from common.tasks import SearchTask
-from image_sets.auto import AUTO, AUTO_SETS, BEFORE, OF_UNEVEN, AutoPlan, auto_table, auto_tasks, choice_table
+from image_sets.auto import (
+    AUTO,
+    AUTO_SETS,
+    BEFORE,
+    OF_UNEVEN,
+    AutoPlan,
+    auto_table,
+    auto_tasks,
+    choice_table,
+)
 from image_sets.overview import draw_overview
-from image_sets.runs import FINE_TUNING, GROUPS, SEARCH, SETS, SETTINGS, changed, domain_task, recipe, searches
-from image_sets.tables import APPLIED, best_recipe, frames_of, group_table, pairs_of, recipe_table, verdict_table
+from image_sets.runs import (
+    FINE_TUNING,
+    GROUPS,
+    SEARCH,
+    SETS,
+    SETTINGS,
+    changed,
+    domain_task,
+    recipe,
+    searches,
+)
+from image_sets.tables import (
+    APPLIED,
+    best_recipe,
+    frames_of,
+    group_table,
+    pairs_of,
+    recipe_table,
+    verdict_table,
+)
 from quality.plan import planned_for
 
 from hba.errors import SettingsError
@@ -39,11 +79,22 @@ from hba.schedule.recipes import RECIPES
 from hba.utils.settings import words
 
 PLAN = Path(__file__).with_name("domains.toml")
-TRUTH, FINE_TUNED, VERDICT, PLANNED = "domains", "domains-pretrained", "domains-verdict", "domains"
+TRUTH, FINE_TUNED, VERDICT, PLANNED = (
+    "domains",
+    "domains-pretrained",
+    "domains-verdict",
+    "domains",
+)
 TRAINING, SEARCHED = 1.0, 2.5
-"""Minutes of a training and of a search on one idle core. The row `search` of a verdict takes both."""
-CHOSEN = click.option("--sets", default=",".join(SETS), show_default=True, help="Names, by commas.")
-with_options_of_runs = with_options(CHOSEN, JOBS, DEVICE, work("runs/domains"), KEPT_IN, DRY_RUN)
+"""Minutes of a training and of a search on one idle core. The row `search` of a verdict
+takes both.
+"""
+CHOSEN = click.option(
+    "--sets", default=",".join(SETS), show_default=True, help="Names, by commas."
+)
+with_options_of_runs = with_options(
+    CHOSEN, JOBS, DEVICE, work("runs/domains"), KEPT_IN, DRY_RUN
+)
 
 
 @click.group(help=__doc__, cls=OneLineErrors)
@@ -62,15 +113,27 @@ class Where:
     results: Path
     dry_run: bool
 
-    def searches(self, seeds: Iterable[int], **further: Any) -> dict[str, list[SearchTask]]:
+    def searches(
+        self, seeds: Iterable[int], **further: Any
+    ) -> dict[str, list[SearchTask]]:
         """A search for each seed, by set."""
         if unknown := {*words(self.sets)} - {*SETS}:
-            raise SettingsError(f"unknown set {min(unknown)!r}; known: {', '.join(SETS)}")
-        return {name: searches(name, seeds, self.work, self.device, **further) for name in words(self.sets)}
+            raise SettingsError(
+                f"unknown set {min(unknown)!r}; known: {', '.join(SETS)}"
+            )
+        return {
+            name: searches(name, seeds, self.work, self.device, **further)
+            for name in words(self.sets)
+        }
 
-    def carry_out(self, tasks: Sequence[Any], question: str, noted: Any = NOTHING_ELSE) -> list[Record]:
+    def carry_out(
+        self, tasks: Sequence[Any], question: str, noted: Any = NOTHING_ELSE
+    ) -> list[Record]:
         """Run the missing trainings and searches, and return all stored records."""
-        store, names = store_of(self.results, question), dict.fromkeys(task.label for task in tasks)
+        store, names = (
+            store_of(self.results, question),
+            dict.fromkeys(task.label for task in tasks),
+        )
         known = store.by_key()
         missing = [task for task in tasks if task.run.key not in known]
         minutes = sum(TRAINING + SEARCHED * (one.name == SEARCH) for one in missing)
@@ -80,98 +143,191 @@ class Where:
 
 
 @main.command()
-@click.option("--seeds", type=click.IntRange(1), default=3, show_default=True, help="Of each, from 0.")
-@click.option("--pretrained", is_flag=True, help="Start from ImageNet weights, also in searches.")
+@click.option(
+    "--seeds",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    help="Of each, from 0.",
+)
+@click.option(
+    "--pretrained", is_flag=True, help="Start from ImageNet weights, also in searches."
+)
 @with_options_of_runs
 def truth(seeds: int, pretrained: bool, **options: Any) -> None:
-    """Train with each recipe, then with and without each group of operations, and measure on validation images."""
+    """Train with each recipe, then with and without each group of operations, and
+    measure on validation images.
+    """
     where, question = Where(**options), FINE_TUNED if pretrained else TRUTH
     rows, further = ((*RECIPES, SEARCH), FINE_TUNING) if pretrained else (RECIPES, {})
     for name, of_set in where.searches(range(seeds), **further).items():
-        tasks = [domain_task(one, recipe(one), search) for search in of_set for one in rows]
+        tasks = [
+            domain_task(one, recipe(one), search) for search in of_set for one in rows
+        ]
         kept = where.carry_out(tasks, question)
         if len(kept) < len(tasks):
-            click.echo(f"{name}: then each of {len(GROUPS)} groups, one training or two for a seed")
+            click.echo(
+                f"{name}: then each of {len(GROUPS)} groups, one training or two for a"
+                " seed"
+            )
             continue
         best = str(best_recipe(frames_of(kept, "val")[name]))
-        beside = dict(changed(best, group, is_on) for group in GROUPS for is_on in (True, False))
-        others = [domain_task(*one, search) for search in of_set for one in beside.items() if one[0] not in RECIPES]
+        beside = dict(
+            changed(best, group, is_on) for group in GROUPS for is_on in (True, False)
+        )
+        others = [
+            domain_task(*one, search)
+            for search in of_set
+            for one in beside.items()
+            if one[0] not in RECIPES
+        ]
         where.carry_out(others, question)
 
 
 @main.command()
 @with_options_of_runs
 def verdict(**options: Any) -> None:
-    """Search, train with the schedules found and with the recipes, as planned, and measure on test images."""
+    """Search, train with the schedules found and with the recipes, as planned, and
+    measure on test images.
+    """
     where, plan = Where(**options), planned_for(PLANNED, PLAN)
-    of_sets = where.searches(range(plan.first_seed, plan.first_seed + plan.seeds), epochs=plan.epochs)
-    by_seed = [search for of_seed in zip(*of_sets.values(), strict=True) for search in of_seed]
-    tasks = [domain_task(row, recipe(row), search, tested=True) for search in by_seed for row in plan.rows]
-    noted = NOTHING_ELSE if where.dry_run else plan_noted(plan.model_dump(mode="json"), PLAN)
+    of_sets = where.searches(
+        range(plan.first_seed, plan.first_seed + plan.seeds), epochs=plan.epochs
+    )
+    by_seed = [
+        search for of_seed in zip(*of_sets.values(), strict=True) for search in of_seed
+    ]
+    tasks = [
+        domain_task(row, recipe(row), search, tested=True)
+        for search in by_seed
+        for row in plan.rows
+    ]
+    noted = (
+        NOTHING_ELSE
+        if where.dry_run
+        else plan_noted(plan.model_dump(mode="json"), PLAN)
+    )
     where.carry_out(tasks, VERDICT, noted)
     click.echo(verdict_tables(where.results)["verdict"])
 
 
 @main.command()
-@click.option("--budgets", default="", help="Minutes, by commas. [default: all that are planned]")
+@click.option(
+    "--budgets", default="", help="Minutes, by commas. [default: all that are planned]"
+)
 @with_options(
-    click.option("--sets", default=",".join(AUTO_SETS), show_default=True, help="Names, by commas."),
+    click.option(
+        "--sets",
+        default=",".join(AUTO_SETS),
+        show_default=True,
+        help="Names, by commas.",
+    ),
     *(DEVICE, work("runs/domains"), KEPT_IN, DRY_RUN),
 )
 def auto(budgets: str, **options: Any) -> None:
     """Run hba auto as a user would, with nothing else on the machine."""
     where, plan = Where(**options, jobs=1), planned_for(AUTO, PLAN, AutoPlan)
-    tasks = auto_tasks(plan, words(where.sets), map(int, words(budgets) or plan.budgets), where.work)
-    noted = NOTHING_ELSE if where.dry_run else plan_noted(plan.model_dump(mode="json"), PLAN)
-    carry_out(tasks, store_of(where.results, AUTO), where.device, 1, where.dry_run, noted)
+    tasks = auto_tasks(
+        plan, words(where.sets), map(int, words(budgets) or plan.budgets), where.work
+    )
+    noted = (
+        NOTHING_ELSE
+        if where.dry_run
+        else plan_noted(plan.model_dump(mode="json"), PLAN)
+    )
+    carry_out(
+        tasks, store_of(where.results, AUTO), where.device, 1, where.dry_run, noted
+    )
 
 
 def auto_tables(results: Path) -> dict[str, Any]:
     """Values for the page: the table of each budget, and the origin of the records."""
     plan = planned_for(AUTO, PLAN, AutoPlan)
-    records, before = (list(store_of(results, one).by_key().values()) for one in (AUTO, BEFORE))
+    records, before = (
+        list(store_of(results, one).by_key().values()) for one in (AUTO, BEFORE)
+    )
     records, before = (records, before) if records else (before, [])
     runs = {
-        one: {record.run.dataset for record in records if record.run.further["minutes"] == one} for one in plan.budgets
+        one: {
+            record.run.dataset
+            for record in records
+            if record.run.further["minutes"] == one
+        }
+        for one in plan.budgets
     }
     return {
-        "auto": {minutes: markdown(auto_table(records, before, plan, minutes)) for minutes in runs if runs[minutes]},
+        "auto": {
+            minutes: markdown(auto_table(records, before, plan, minutes))
+            for minutes in runs
+            if runs[minutes]
+        },
         "choices": markdown(choice_table(records, plan)),
         "auto_origin": origin(records),
-        "auto_commits": sorted({str(record.made_by["plan"]["commit"]) for record in records}),
-        "auto_missing": {minutes: [name for name in AUTO_SETS if name not in names] for minutes, names in runs.items()},
+        "auto_commits": sorted(
+            {str(record.made_by["plan"]["commit"]) for record in records}
+        ),
+        "auto_missing": {
+            minutes: [name for name in AUTO_SETS if name not in names]
+            for minutes, names in runs.items()
+        },
         "uneven": OF_UNEVEN,
     }
 
 
 def truth_tables(results: Path) -> dict[str, Any]:
-    """Values for the page: tables, the pairs in which searches agree, the origin of the records, and missing sets."""
-    records, tuned = (list(store_of(results, question).by_key().values()) for question in (TRUTH, FINE_TUNED))
+    """Values for the page: tables, the pairs in which searches agree, the origin of the
+    records, and missing sets.
+    """
+    records, tuned = (
+        list(store_of(results, question).by_key().values())
+        for question in (TRUTH, FINE_TUNED)
+    )
     frames, of_tuned = frames_of(records, "val"), frames_of(tuned, "val")
-    pairs = pairs_of(frames, frames_of(store_of(results, VERDICT).by_key().values(), "test"))
+    pairs = pairs_of(
+        frames, frames_of(store_of(results, VERDICT).by_key().values(), "test")
+    )
     tuned_pairs = pairs_of(of_tuned, of_tuned)
     return {
         "groups": markdown(group_table(pairs)) if pairs else "",
-        "agreement": rate_text(pair.agrees for pair in pairs if pair.agrees is not None),
+        "agreement": rate_text(
+            pair.agrees for pair in pairs if pair.agrees is not None
+        ),
         "truth_origin": origin(records),
         "tuned_recipes": markdown(recipe_table(of_tuned)) if tuned else "",
         "tuned_groups": markdown(group_table(tuned_pairs)) if tuned_pairs else "",
-        "tuned_agreement": rate_text(pair.agrees for pair in tuned_pairs if pair.agrees is not None),
+        "tuned_agreement": rate_text(
+            pair.agrees for pair in tuned_pairs if pair.agrees is not None
+        ),
         "tuned_origin": origin(tuned),
     }
 
 
 def verdict_tables(results: Path) -> dict[str, Any]:
-    """Values for the page: the table, the plan and its commits, the origin of the records, and missing runs."""
-    plan, records = planned_for(PLANNED, PLAN), list(store_of(results, VERDICT).by_key().values())
-    runs = {name: sum(record.run.dataset == name for record in records) for name in SETS}
+    """Values for the page: the table, the plan and its commits, the origin of the
+    records, and missing runs.
+    """
+    plan, records = (
+        planned_for(PLANNED, PLAN),
+        list(store_of(results, VERDICT).by_key().values()),
+    )
+    runs = {
+        name: sum(record.run.dataset == name for record in records) for name in SETS
+    }
     planned = plan.seeds * len(plan.rows)
     return {
         "plan": plan,
-        "verdict": markdown(verdict_table(frames_of(records, "test"), plan.rows)) if records else "",
+        "verdict": (
+            markdown(verdict_table(frames_of(records, "test"), plan.rows))
+            if records
+            else ""
+        ),
         "verdict_origin": origin(records),
-        "commits": sorted({str(record.made_by["plan"]["commit"]) for record in records}),
-        "unjudged": [f"{name} ({n} of {planned} runs)" for name, n in runs.items() if n < planned],
+        "commits": sorted(
+            {str(record.made_by["plan"]["commit"]) for record in records}
+        ),
+        "unjudged": [
+            f"{name} ({n} of {planned} runs)" for name, n in runs.items() if n < planned
+        ],
     }
 
 
@@ -179,16 +335,26 @@ def verdict_tables(results: Path) -> dict[str, Any]:
 @KEPT_IN
 def page(results: Path) -> None:
     """Write docs/domains.md."""
-    of_runs = {"groups_tried": GROUPS, "applied": APPLIED, "settings": SETTINGS, "fine_tuning": FINE_TUNING}
+    of_runs = {
+        "groups_tried": GROUPS,
+        "applied": APPLIED,
+        "settings": SETTINGS,
+        "fine_tuning": FINE_TUNING,
+    }
     of_runs |= truth_tables(results)
-    click.echo(f"Page: {write_page('domains', DOCS, **of_runs, **verdict_tables(results), **auto_tables(results))}")
+    click.echo(
+        "Page:"
+        f" {write_page('domains', DOCS, **of_runs, **verdict_tables(results), **auto_tables(results))}"
+    )
 
 
 @main.command()
 @with_options(work("runs/domains"), KEPT_IN)
 def overview(work: Path, results: Path) -> None:
     """Draw docs/overview.png, the picture of README.md."""
-    draw_overview(store_of(results, AUTO).by_key().values(), work, DOCS / "overview.png")
+    draw_overview(
+        store_of(results, AUTO).by_key().values(), work, DOCS / "overview.png"
+    )
 
 
 if __name__ == "__main__":

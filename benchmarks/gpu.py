@@ -1,14 +1,18 @@
-"""Run all measurements on a GPU, in stages that end within ten minutes and resume where they stopped.
+"""Run all measurements on a GPU, in stages that end within ten minutes and resume where
+they stopped.
 
-    python benchmarks/gpu.py run [STAGE...] --data DIR [--minutes 9.5] [--device cuda] [--work runs/gpu]
+    python benchmarks/gpu.py run [STAGE...] --data DIR [--minutes 9.5] [--device cuda]
+        [--work runs/gpu]
     python benchmarks/gpu.py page
 
-Without a STAGE, `run` does the stages that are not recorded for this GPU and commit, most valuable first, until its
-time is over. DIR holds the images of CIFAR-10 as train/<class>/ and test/<class>/. A search, an evaluation or a table
-that stopped is resumed by the next call with the same --work; the other stages start again, so give them more --minutes
-if they do not end. Results are stored in benchmarks/results/gpu.jsonl; the programs of steps and tables store theirs.
-`page` writes the table of docs/speed.md. --trial runs everything as small as possible, on any machine, to check that it
-runs.
+Without a STAGE, `run` does the stages that are not recorded for this GPU and commit,
+most valuable first, until its time is over. DIR holds the images of CIFAR-10 as
+train/<class>/ and test/<class>/. A search, an evaluation or a table that stopped is
+resumed by the next call with the same --work; the other stages start again, so give
+them more --minutes if they do not end. Results are stored in
+benchmarks/results/gpu.jsonl; the programs of steps and tables store theirs. `page`
+writes the table of docs/speed.md. --trial runs everything as small as possible, on any
+machine, to check that it runs.
 """
 
 import time
@@ -35,20 +39,40 @@ def main() -> None:
 
 
 @main.command()
-@click.argument("names", nargs=-1, metavar="[STAGE]...", type=click.Choice(list(STAGES)))
+@click.argument(
+    "names", nargs=-1, metavar="[STAGE]...", type=click.Choice(list(STAGES))
+)
 @click.option("--data", help="Folder of CIFAR-10's images.")
-@click.option("--minutes", type=click.FloatRange(0.1), default=9.5, show_default=True, help="Of this call.")
+@click.option(
+    "--minutes",
+    type=click.FloatRange(0.1),
+    default=9.5,
+    show_default=True,
+    help="Of this call.",
+)
 @click.option("--device", default="cuda", show_default=True)
 @work("runs/gpu")
 @click.option("--trial", is_flag=True, help="Everything as small as possible.")
 @KEPT_IN
 def run(
-    names: Sequence[str], data: str | None, minutes: float, device: str, work: Path, trial: bool, results: Path
+    names: Sequence[str],
+    data: str | None,
+    minutes: float,
+    device: str,
+    work: Path,
+    trial: bool,
+    results: Path,
 ) -> None:
     """Run stages."""
     if data is None and not trial:
-        raise SettingsError("--data must name the folder of CIFAR-10's images; give it, or --trial")
-    end, about, store = time.monotonic() + 60 * minutes, made_by(find_device(device)), store_of(results, QUESTION)
+        raise SettingsError(
+            "--data must name the folder of CIFAR-10's images; give it, or --trial"
+        )
+    end, about, store = (
+        time.monotonic() + 60 * minutes,
+        made_by(find_device(device)),
+        store_of(results, QUESTION),
+    )
     # Work that another commit began is not resumed.
     folder = work / str(about["commit"])
     for name in names or missing(store, about["device_name"], about["commit"]):
@@ -57,7 +81,9 @@ def run(
             click.echo(f"{name}: not begun, there are {left:.0f} s left; call again")
             return
         try:
-            found = STAGES[name].do(Place(data or "digits", folder, results, device, left, trial))
+            found = STAGES[name].do(
+                Place(data or "digits", folder, results, device, left, trial)
+            )
         except (StageError, HbaError) as error:
             click.echo(f"{name}: failed\n{error}", err=True)
             continue
@@ -66,7 +92,11 @@ def run(
             return
         click.echo(f"{name}: {STAGES[name].shown(found)}")
         settings = {"trial": trial, "device_name": about["device_name"]}
-        store.add(Record(Run(name, "cifar10" if data else "digits", settings, 0), found, about))
+        store.add(
+            Record(
+                Run(name, "cifar10" if data else "digits", settings, 0), found, about
+            )
+        )
 
 
 def missing(store: Store, device_name: str, commit: str | None) -> list[str]:
@@ -75,7 +105,8 @@ def missing(store: Store, device_name: str, commit: str | None) -> list[str]:
         record.run.name
         for record in store.by_key().values()
         if not record.run.settings["trial"]
-        and (record.made_by["device_name"], record.made_by["commit"]) == (device_name, commit)
+        and (record.made_by["device_name"], record.made_by["commit"])
+        == (device_name, commit)
     }
     return [name for name in STAGES if name not in made]
 
@@ -84,7 +115,12 @@ def missing(store: Store, device_name: str, commit: str | None) -> list[str]:
 @KEPT_IN
 def page(results: Path) -> None:
     """Write the table of docs/speed.md."""
-    fill_page("speed", MARK, DOCS, table_of(list(store_of(results, QUESTION).by_key().values())))
+    fill_page(
+        "speed",
+        MARK,
+        DOCS,
+        table_of(list(store_of(results, QUESTION).by_key().values())),
+    )
 
 
 def table_of(records: Sequence[Record]) -> str:
@@ -92,12 +128,22 @@ def table_of(records: Sequence[Record]) -> str:
     lines = []
     for name, stage in STAGES.items():
         shown = [
-            (stage.shown(one.results), f"{one.made_by['device_name']}, PyTorch {one.made_by['packages']['torch']}")
+            (
+                stage.shown(one.results),
+                (
+                    f"{one.made_by['device_name']}, PyTorch"
+                    f" {one.made_by['packages']['torch']}"
+                ),
+            )
             for one in records
             if one.run.name == name and not one.run.settings["trial"]
         ]
-        lines += [(f"`{name}`", stage.text, *cells) for cells in shown or [("not run", "-")]]
-    return markdown(pd.DataFrame(lines, columns=["stage", "what", "result", "hardware"]))
+        lines += [
+            (f"`{name}`", stage.text, *cells) for cells in shown or [("not run", "-")]
+        ]
+    return markdown(
+        pd.DataFrame(lines, columns=["stage", "what", "result", "hardware"])
+    )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,16 @@
 """Measure whether it pays to tune dropout and weight decay together with augmentation.
 
-    python benchmarks/joint.py verdict [--bed digits] [--data DIR] [--jobs 2] [--rows joint,none] [--dry-run]
+    python benchmarks/joint.py verdict [--bed digits] [--data DIR] [--jobs 2] [--rows
+        joint,none] [--dry-run]
     python benchmarks/joint.py page
 
-`verdict` runs the plan for a bed in benchmarks/joint.toml, which has to be committed before: searches of operations
-alone and of everything together, and trainings of fresh networks with the results of each, measured once on test
-images. The row `drawn` has the operations of the default search, and the best of 20 random draws of dropout and weight
-decay by validation loss. Runs of the same seed have the same weights and batches. Each run is stored in
-benchmarks/results/joint.jsonl as soon as it ends. `page` writes the table of docs/regularization.md.
+`verdict` runs the plan for a bed in benchmarks/joint.toml, which has to be committed
+before: searches of operations alone and of everything together, and trainings of fresh
+networks with the results of each, measured once on test images. The row `drawn` has the
+operations of the default search, and the best of 20 random draws of dropout and weight
+decay by validation loss. Runs of the same seed have the same weights and batches. Each
+run is stored in benchmarks/results/joint.jsonl as soon as it ends. `page` writes the
+table of docs/regularization.md.
 """
 
 import dataclasses
@@ -45,14 +48,25 @@ from hba.utils.settings import words
 
 PLAN = Path(__file__).with_name("joint.toml")
 QUESTION, MARK = "joint", "joint"
-NONE, AUGMENTATION, JOINT, HALF, DRAWN = "none", "augmentation", "joint", "joint-augmentation", "drawn"
+NONE, AUGMENTATION, JOINT, HALF, DRAWN = (
+    "none",
+    "augmentation",
+    "joint",
+    "joint-augmentation",
+    "drawn",
+)
 ROWS = (JOINT, AUGMENTATION, HALF, DRAWN, NONE)
-"""The joint search; operations of the default search; operations of the joint search without its regularizers;
-operations of the default search with the best of random draws of the regularizers; no schedule.
+"""The joint search; operations of the default search; operations of the joint search
+without its regularizers; operations of the default search with the best of random draws
+of the regularizers; no schedule.
 """
 SEARCHES: Mapping[str, Mapping[str, Any]] = {
     AUGMENTATION: {"algorithm": "lookahead", "space": "hba", "val_batch_size": None},
-    JOINT: {"algorithm": "joint", "space": "hba", "tune": "augmentation,dropout,weight-decay"},
+    JOINT: {
+        "algorithm": "joint",
+        "space": "hba",
+        "tune": "augmentation,dropout,weight-decay",
+    },
 }
 """Settings of the two searches. Both use whole batches of validation images."""
 MEASURES = {"test_error_percent": ("test error, %", 2), "test_loss": ("test loss", 3)}
@@ -60,22 +74,35 @@ NOISY = Bed(
     "digits-noisy",
     "digits",
     {
-        **{"model": "mlp-128", "image_size": 8, "train_size": 350, "val_size": 350, "batch_size": 50},
+        **{
+            "model": "mlp-128",
+            "image_size": 8,
+            "train_size": 350,
+            "val_size": 350,
+            "batch_size": 50,
+        },
         **{"learning_rate": 0.05, "weight_decay": 0.0001},
     },
     View(label_noise=0.3),
     "digits",
 )
 """A bed on which regularization is known to matter."""
-JOINT_BEDS: Mapping[str, Bed] = {"digits": BEDS["digits"], NOISY.name: NOISY, "cifar": BEDS["cifar"]}
+JOINT_BEDS: Mapping[str, Bed] = {
+    "digits": BEDS["digits"],
+    NOISY.name: NOISY,
+    "cifar": BEDS["cifar"],
+}
 TEXTS = {
-    "digits": "200 training and 500 validation images at 16x16, no baseline augmentation",
+    "digits": (
+        "200 training and 500 validation images at 16x16, no baseline augmentation"
+    ),
     NOISY.name: (
-        "digits at 8x8, 350 training images of which three in ten have a random label, 350 validation images, mlp-128"
+        "digits at 8x8, 350 training images of which three in ten have a random label,"
+        " 350 validation images, mlp-128"
     ),
     "cifar": (
-        "CIFAR-10 (JPEG copy) at 16x16, 1,000 training and 2,000 validation images, baseline of flip and crop; of the "
-        "test images a fixed 5,000"
+        "CIFAR-10 (JPEG copy) at 16x16, 1,000 training and 2,000 validation images,"
+        " baseline of flip and crop; of the test images a fixed 5,000"
     ),
 }
 
@@ -90,7 +117,9 @@ class JointPlan(Planned):
 
 @dataclass(frozen=True)
 class RowTask(TrainingTask):
-    """A training on the bed's training images, measured on its test images. draws: number of draws for `drawn`."""
+    """A training on the bed's training images, measured on its test images. draws:
+    number of draws for `drawn`.
+    """
 
     draws: int = 0
 
@@ -102,71 +131,129 @@ class RowTask(TrainingTask):
         if self.search is None:
             return self.config, ScheduleAugmentation(None)
         schedule = self.search.schedule()
-        return self.config, ScheduleAugmentation(schedule.without_regularizers() if self.name == HALF else schedule)
+        return self.config, ScheduleAugmentation(
+            schedule.without_regularizers() if self.name == HALF else schedule
+        )
 
     def do(self) -> Results:
         return self._best_of_draws() if self.name == DRAWN else super().do()
 
     def _best_of_draws(self) -> Results:
-        """Train with each draw on the search's training images, and test the one with the lowest validation loss."""
+        """Train with each draw on the search's training images, and test the one with
+        the lowest validation loss.
+        """
         assert self.search is not None
         searched, schedule = self.search.data, self.search.schedule()
-        data = EvaluationData(searched.name, searched.class_names, searched.train, searched.val)
+        data = EvaluationData(
+            searched.name, searched.class_names, searched.train, searched.val
+        )
         candidates = drawn(schedule, self.config, data, self.seed, self.draws)
         losses = [self._val_loss(data, one) for one in candidates]
         best = int(np.argmin(losses))
-        test = self.trained(self.config, self.data, ScheduleAugmentation(candidates[best])).test
+        test = self.trained(
+            self.config, self.data, ScheduleAugmentation(candidates[best])
+        ).test
         values = [one.regularization(0) for one in candidates]
         found = [
-            {**row, "val_loss": loss if math.isfinite(loss) else None} for row, loss in zip(values, losses, strict=True)
+            {**row, "val_loss": loss if math.isfinite(loss) else None}
+            for row, loss in zip(values, losses, strict=True)
         ]
-        return {"test_error_percent": test.error_percent, "test_loss": test.loss, "draws": found, "best": best}
+        return {
+            "test_error_percent": test.error_percent,
+            "test_loss": test.loss,
+            "draws": found,
+            "best": best,
+        }
 
     def _val_loss(self, data: EvaluationData, schedule: Schedule) -> float:
         """The validation loss of a training with the schedule; infinite if it diverges."""
         try:
-            return float(self.trained(self.config, data, ScheduleAugmentation(schedule)).test.loss)
+            return float(
+                self.trained(
+                    self.config, data, ScheduleAugmentation(schedule)
+                ).test.loss
+            )
         except DivergedError:
             return math.inf
 
 
-def drawn(schedule: Schedule, config: EvaluationConfig, data: EvaluationData, seed: int, n: int) -> list[Schedule]:
-    """The schedule with n draws of constant dropout and weight decay, each from its whole range.
+def drawn(
+    schedule: Schedule,
+    config: EvaluationConfig,
+    data: EvaluationData,
+    seed: int,
+    n: int,
+) -> list[Schedule]:
+    """The schedule with n draws of constant dropout and weight decay, each from its
+    whole range.
 
     Rates are drawn uniformly, and weight decay log-uniformly.
     """
     size = network_input_size(data.train, config.baseline_augmentation())
-    network = build_model(config.model, len(data.class_names), 0, size, None, data.train.n_channels)
-    regularizers = hyperparameters_of(["dropout", "weight-decay"], lambda: network, config.weight_decay)
-    random = np.random.default_rng(derived_seed(seed, "draws of dropout and weight decay"))
+    network = build_model(
+        config.model, len(data.class_names), 0, size, None, data.train.n_channels
+    )
+    regularizers = hyperparameters_of(
+        ["dropout", "weight-decay"], lambda: network, config.weight_decay
+    )
+    random = np.random.default_rng(
+        derived_seed(seed, "draws of dropout and weight decay")
+    )
     policy, found = schedule.without_regularizers(), []
     space = dataclasses.replace(policy.space, regularizers=tuple(regularizers))
     for _ in range(n):
         places = random.random(len(regularizers))
         values = [
-            one.low * (one.high / one.low) ** place if one.scale == "log" else one.low + (one.high - one.low) * place
+            (
+                one.low * (one.high / one.low) ** place
+                if one.scale == "log"
+                else one.low + (one.high - one.low) * place
+            )
             for one, place in zip(regularizers, places, strict=True)
         ]
-        rows = np.concatenate([policy.values, np.tile(values, (policy.epochs, 1))], axis=1)
+        rows = np.concatenate(
+            [policy.values, np.tile(values, (policy.epochs, 1))], axis=1
+        )
         spread = np.pad(policy.spread, ((0, 0), (0, len(values))))
-        found.append(dataclasses.replace(policy, space=space, values=rows, spread=spread))
+        found.append(
+            dataclasses.replace(policy, space=space, values=rows, spread=spread)
+        )
     return found
 
 
-def row_task(row: str, bed: Bed, seed: int, planned: JointPlan, device: str, work: Path) -> RowTask:
+def row_task(
+    row: str, bed: Bed, seed: int, planned: JointPlan, device: str, work: Path
+) -> RowTask:
     name = JOINT if row in (JOINT, HALF) else AUGMENTATION
-    search = bed.search_with(name, seed, work / "joint", **SEARCHES[name], epochs=planned.epochs, device=device)
+    search = bed.search_with(
+        name,
+        seed,
+        work / "joint",
+        **SEARCHES[name],
+        epochs=planned.epochs,
+        device=device,
+    )
     config = search.config
     same = {name: getattr(config, name) for name in ("data", "device", "train_size")}
-    training = EvaluationConfig.like_search(config.model_dump(), {**same, "epochs": config.epochs})
+    training = EvaluationConfig.like_search(
+        config.model_dump(), {**same, "epochs": config.epochs}
+    )
     draws = planned.draws if row == DRAWN else 0
-    further = {**search.further, "training_images": config.train_size, **({"draws": draws} if draws else {})}
+    further = {
+        **search.further,
+        "training_images": config.train_size,
+        **({"draws": draws} if draws else {}),
+    }
     used = None if row == NONE else search
-    return RowTask(row, search.label, training, seed, used, further, view=search.view, draws=draws)
+    return RowTask(
+        row, search.label, training, seed, used, further, view=search.view, draws=draws
+    )
 
 
 def joint_table(records: Sequence[Record]) -> str:
-    """A Markdown table per bed: errors and losses of each row, and their differences to the joint search."""
+    """A Markdown table per bed: errors and losses of each row, and their differences to
+    the joint search.
+    """
     parts = []
     kept = newest(records, lambda run: (run.dataset, run.name))
     for name in JOINT_BEDS:
@@ -174,8 +261,13 @@ def joint_table(records: Sequence[Record]) -> str:
         last = planned.first_seed + planned.seeds - 1
         frame = frame_of(one for one in kept if one.run.dataset == name)
         frame = frame[frame["seed"].between(planned.first_seed, last)]
-        title = f"**{name}**: {TEXTS[name]}; {planned.epochs} epochs, seeds {planned.first_seed} to {last}."
-        parts.append(f"{title}\n\n{markdown(pd.DataFrame(_cells(frame, row) for row in ROWS))}")
+        title = (
+            f"**{name}**: {TEXTS[name]}; {planned.epochs} epochs, seeds"
+            f" {planned.first_seed} to {last}."
+        )
+        parts.append(
+            f"{title}\n\n{markdown(pd.DataFrame(_cells(frame, row) for row in ROWS))}"
+        )
     return "\n\n".join(parts)
 
 
@@ -184,7 +276,11 @@ def _cells(frame: pd.DataFrame, row: str) -> dict[str, str]:
     cells = {"row": f"`{row}`", "seeds": str(len(own))}
     for measure, (heading, digits) in MEASURES.items():
         cells[heading] = spread_text(own[measure], digits)
-        less = "" if row == JOINT else difference_text(difference(frame, JOINT, row, measure), digits)
+        less = (
+            ""
+            if row == JOINT
+            else difference_text(difference(frame, JOINT, row, measure), digits)
+        )
         cells[f"joint minus row, {heading}"] = less
     return cells
 
@@ -195,11 +291,20 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--bed", default="digits", show_default=True, help=f"{', '.join(JOINT_BEDS)}.")
+@click.option(
+    "--bed", default="digits", show_default=True, help=f"{', '.join(JOINT_BEDS)}."
+)
 @click.option("--rows", default=",".join(ROWS), help="Names, by commas. [default: all]")
 @with_options_of_runs
 def verdict(
-    bed: str, rows: str, data: str | None, jobs: int, device: str, work: Path, results: Path, dry_run: bool
+    bed: str,
+    rows: str,
+    data: str | None,
+    jobs: int,
+    device: str,
+    work: Path,
+    results: Path,
+    dry_run: bool,
 ) -> None:
     """Run the plan for a bed."""
     planned = planned_for(bed, PLAN, JointPlan)
@@ -207,8 +312,14 @@ def verdict(
         raise SettingsError(f"rows must be of {', '.join(ROWS)}, got {min(unknown)}")
     place = NOISY if bed == NOISY.name else find_bed(bed, data)
     seeds = range(planned.first_seed, planned.first_seed + planned.seeds)
-    tasks = [row_task(row, place, seed, planned, device, work) for seed in seeds for row in words(rows)]
-    noted = NOTHING_ELSE if dry_run else plan_noted(planned.model_dump(mode="json"), PLAN)
+    tasks = [
+        row_task(row, place, seed, planned, device, work)
+        for seed in seeds
+        for row in words(rows)
+    ]
+    noted = (
+        NOTHING_ELSE if dry_run else plan_noted(planned.model_dump(mode="json"), PLAN)
+    )
     carry_out(tasks, store_of(results, QUESTION), device, jobs, dry_run, noted)
 
 
@@ -216,7 +327,12 @@ def verdict(
 @KEPT_IN
 def page(results: Path) -> None:
     """Write the table of docs/regularization.md."""
-    fill_page("regularization", MARK, DOCS, joint_table(list(store_of(results, QUESTION).by_key().values())))
+    fill_page(
+        "regularization",
+        MARK,
+        DOCS,
+        joint_table(list(store_of(results, QUESTION).by_key().values())),
+    )
 
 
 if __name__ == "__main__":

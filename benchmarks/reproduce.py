@@ -1,12 +1,14 @@
-"""Reproduce a table of the paper, at its own scale or a smaller one, and write our numbers beside the paper's.
+"""Reproduce a table of the paper, at its own scale or a smaller one, and write our
+numbers beside the paper's.
 
-    python benchmarks/reproduce.py TABLE [--scale small] [--data cifar10 DIR "CIFAR-10 (JPEG copy)"] [--dry-run]
+    python benchmarks/reproduce.py TABLE [--scale small] [--data cifar10 DIR "CIFAR-10
+        (JPEG copy)"] [--dry-run]
     python benchmarks/reproduce.py page
 
-TABLE is 2, 3, 4, 5, 6, 7 or `algorithms` (Appendix B). The command runs what is missing: searches, trainings with the
-schedules found, then timings. Each run is stored in benchmarks/results as soon as it ends, and an interrupted search is
-resumed.
-`page` writes docs/reproduction.md from all results.
+TABLE is 2, 3, 4, 5, 6, 7 or `algorithms` (Appendix B). The command runs what is
+missing: searches, trainings with the schedules found, then timings. Each run is stored
+in benchmarks/results as soon as it ends, and an interrupted search is resumed. `page`
+writes docs/reproduction.md from all results.
 """
 
 from pathlib import Path
@@ -28,17 +30,30 @@ from hba.errors import HbaError, SettingsError
 
 @click.command(help=__doc__)
 @click.argument("table", type=click.Choice([*TABLES, "page"]))
-@click.option("--scale", default="small", show_default=True, type=click.Choice(list(SCALES)))
-@click.option("--seeds", type=click.IntRange(1), help="Seeds from 0. [default: by scale]")
+@click.option(
+    "--scale", default="small", show_default=True, type=click.Choice(list(SCALES))
+)
+@click.option(
+    "--seeds", type=click.IntRange(1), help="Seeds from 0. [default: by scale]"
+)
 @click.option(
     "--data",
     "places",
     type=(str, str, str),
     multiple=True,
     metavar="DATASET DIR LABEL",
-    help="Folder of images that stands for a dataset, and its label. [default: torchvision's files in data/]",
+    help=(
+        "Folder of images that stands for a dataset, and its label. [default:"
+        " torchvision's files in data/]"
+    ),
 )
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="At a time, one thread each.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="At a time, one thread each.",
+)
 @click.option("--device", default="auto", show_default=True)
 @work("runs/reproduction")
 @KEPT_IN
@@ -61,16 +76,23 @@ def main(
         found = SCALES[scale]
         known = {dataset: Place(folder, label) for dataset, folder, label in places}
         if unknown := set(known) - set(DATASET_NAMES):
-            raise SettingsError(f"--data: unknown dataset {min(unknown)!r}; known: {', '.join(DATASET_NAMES)}")
+            raise SettingsError(
+                f"--data: unknown dataset {min(unknown)!r}; known:"
+                f" {', '.join(DATASET_NAMES)}"
+            )
         bench = Bench(found, known, work, device)
-        searches, trainings, timings = tasks_of(bench, TABLES[table], seeds or found.seeds)
+        searches, trainings, timings = tasks_of(
+            bench, TABLES[table], seeds or found.seeds
+        )
         for tasks, at_a_time in ((searches, jobs), (trainings, jobs), (timings, 1)):
             carry_out(tasks, store_of(results, QUESTION), device, at_a_time, dry_run)
     except HbaError as error:
         raise click.ClickException(str(error)) from None
     if not dry_run:
         click.echo(f"{TABLES[table].title}, scale {found.name}")
-        click.echo(markdown(cell_table(TABLES[table], by_scale(results).get(found.name, {}))))
+        click.echo(
+            markdown(cell_table(TABLES[table], by_scale(results).get(found.name, {})))
+        )
 
 
 if __name__ == "__main__":

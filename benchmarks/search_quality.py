@@ -1,15 +1,19 @@
 """Search for planted answers, and judge look-ahead on test images.
 
-    python benchmarks/search_quality.py planted [--candidates paper,middle] [--problems rotated,inverted]
-    python benchmarks/search_quality.py verdict [--bed cifar --data DIR] [--jobs 2] [--dry-run]
+    python benchmarks/search_quality.py planted [--candidates paper,middle] [--problems
+        rotated,inverted]
+    python benchmarks/search_quality.py verdict [--bed cifar --data DIR] [--jobs 2]
+        [--dry-run]
     python benchmarks/search_quality.py page
 
-A bed is a set of images with the settings that all candidates share. DIR is the CIFAR-10 copy, with folders train and
-test that hold one folder per class. `planted` searches on problems with a known answer: an operation, or a pair, is
-applied to validation images but not to training images, and the search should raise its probability. `verdict` opens
-the test split: it runs the rows, seeds and epochs of benchmarks/quality/verdict.toml, which has to be committed before.
-Runs of the same seed have the same weights and batches. Each run is stored in benchmarks/results as soon as it ends,
-and is not run again. `page` writes docs/search-quality.md.
+A bed is a set of images with the settings that all candidates share. DIR is the
+CIFAR-10 copy, with folders train and test that hold one folder per class. `planted`
+searches on problems with a known answer: an operation, or a pair, is applied to
+validation images but not to training images, and the search should raise its
+probability. `verdict` opens the test split: it runs the rows, seeds and epochs of
+benchmarks/quality/verdict.toml, which has to be committed before. Runs of the same seed
+have the same weights and batches. Each run is stored in benchmarks/results as soon as
+it ends, and is not run again. `page` writes docs/search-quality.md.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,11 +39,19 @@ from hba.errors import SettingsError
 from hba.utils.settings import words
 
 PLANTED_EPOCHS = 120
-BED = click.option("--bed", default=DIGITS, show_default=True, help=f"{', '.join(BEDS)}.")
-SEEDS = click.option(
-    "--seeds", type=click.IntRange(1, BLOCK), default=5, show_default=True, help="Runs of each, seeds from 0."
+BED = click.option(
+    "--bed", default=DIGITS, show_default=True, help=f"{', '.join(BEDS)}."
 )
-EPOCHS = click.option("--epochs", type=click.IntRange(1), help="Of a search. [default: by bed]")
+SEEDS = click.option(
+    "--seeds",
+    type=click.IntRange(1, BLOCK),
+    default=5,
+    show_default=True,
+    help="Runs of each, seeds from 0.",
+)
+EPOCHS = click.option(
+    "--epochs", type=click.IntRange(1), help="Of a search. [default: by bed]"
+)
 
 
 @click.group(help=__doc__, cls=OneLineErrors)
@@ -49,7 +61,9 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Where:
-    """The options of runs: where images, searches and records are, and how many runs are done at a time."""
+    """The options of runs: where images, searches and records are, and how many runs
+    are done at a time.
+    """
 
     bed: str
     data: str | None
@@ -60,57 +74,115 @@ class Where:
     dry_run: bool
 
     def searches(
-        self, rows: Sequence[str], seeds: Sequence[int], epochs: int | None, baselines_of: str = DEFAULT, **further: Any
+        self,
+        rows: Sequence[str],
+        seeds: Sequence[int],
+        epochs: int | None,
+        baselines_of: str = DEFAULT,
+        **further: Any,
     ) -> Iterator[tuple[str, SearchTask]]:
-        """Yield rows with their searches; a baseline has the search of `baselines_of`. further: settings.
+        """Yield rows with their searches; a baseline has the search of `baselines_of`.
+        further: settings.
 
-        The order is seed by seed, so that an interrupted suite has all rows for the same seeds.
+        The order is seed by seed, so that an interrupted suite has all rows for the
+        same seeds.
         """
-        bed, length = find_bed(self.bed, self.data), {} if epochs is None else {"epochs": epochs}
+        bed, length = (
+            find_bed(self.bed, self.data),
+            ({} if epochs is None else {"epochs": epochs}),
+        )
         for seed in seeds:
             for row in rows:
                 candidate = baselines_of if row in OTHERS else row
-                yield row, bed.search(candidate, seed, self.work, **further, **length, device=self.device)
+                yield (
+                    row,
+                    bed.search(
+                        candidate,
+                        seed,
+                        self.work,
+                        **further,
+                        **length,
+                        device=self.device,
+                    ),
+                )
 
-    def carry_out(self, tasks: Sequence[Any], question: str, noted: Any = NOTHING_ELSE) -> list[Record]:
-        return carry_out(tasks, store_of(self.results, question), self.device, self.jobs, self.dry_run, noted)
+    def carry_out(
+        self, tasks: Sequence[Any], question: str, noted: Any = NOTHING_ELSE
+    ) -> list[Record]:
+        return carry_out(
+            tasks,
+            store_of(self.results, question),
+            self.device,
+            self.jobs,
+            self.dry_run,
+            noted,
+        )
 
 
 @main.command(name="planted")
 @BED
 @SEEDS
 @EPOCHS
-@click.option("--candidates", "names", default=",".join(CANDIDATES), help="Names, by commas. [default: all]")
-@click.option("--problems", default=",".join(PROBLEMS), show_default=True, help="Names, by commas.")
+@click.option(
+    "--candidates",
+    "names",
+    default=",".join(CANDIDATES),
+    help="Names, by commas. [default: all]",
+)
+@click.option(
+    "--problems",
+    default=",".join(PROBLEMS),
+    show_default=True,
+    help="Names, by commas.",
+)
 @with_options_of_runs
-def find_planted(names: str, problems: str, seeds: int, epochs: int | None, **where: Any) -> None:
+def find_planted(
+    names: str, problems: str, seeds: int, epochs: int | None, **where: Any
+) -> None:
     """Search on problems with a known answer."""
     place, length = Where(**where), epochs or PLANTED_EPOCHS
     for problem in words(problems):
         find_problem(problem)
     shared = {**find_bed(place.bed, place.data).planted, "validate_every": length}
     searches = place.searches(words(names), range(seeds), length, **shared)
-    kept = place.carry_out([planted(one, problem) for _, one in searches for problem in words(problems)], "planted")
+    kept = place.carry_out(
+        [planted(one, problem) for _, one in searches for problem in words(problems)],
+        "planted",
+    )
     if kept:
         click.echo(markdown(rate_table(kept)))
 
 
 @main.command()
 @BED
-@click.option("--seeds", type=click.IntRange(1), help="Only the first ones of the plan. [default: all]")
+@click.option(
+    "--seeds",
+    type=click.IntRange(1),
+    help="Only the first ones of the plan. [default: all]",
+)
 @with_options_of_runs
 def verdict(seeds: int | None, **where: Any) -> None:
-    """Train with the default search's schedule and with its baselines, as planned, and measure on the test split."""
+    """Train with the default search's schedule and with its baselines, as planned, and
+    measure on the test split.
+    """
     place = Where(**where)
     plan = planned_for(place.bed)
     if seeds is not None and seeds > plan.seeds:
-        raise SettingsError(f"--seeds must be at most the {plan.seeds} that are planned, got {seeds}")
+        raise SettingsError(
+            f"--seeds must be at most the {plan.seeds} that are planned, got {seeds}"
+        )
     numbers = range(plan.first_seed, plan.first_seed + (seeds or plan.seeds))
     _, search = next(place.searches([plan.of], numbers, plan.epochs))
     rows = rows_of(plan.rows, row_task(plan.of, search, tested=True).config)
-    noted = NOTHING_ELSE if place.dry_run else plan_noted(plan.model_dump(mode="json"), PLAN)
+    noted = (
+        NOTHING_ELSE
+        if place.dry_run
+        else plan_noted(plan.model_dump(mode="json"), PLAN)
+    )
     found = place.searches(rows, numbers, plan.epochs, baselines_of=plan.of)
-    kept = place.carry_out([row_task(row, search, tested=True) for row, search in found], "verdict", noted)
+    kept = place.carry_out(
+        [row_task(row, search, tested=True) for row, search in found], "verdict", noted
+    )
     if kept:
         click.echo(markdown(verdict_table(kept, plan.of)))
         click.echo(verdict_sentence(kept, plan.of))

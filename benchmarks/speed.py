@@ -2,19 +2,24 @@
 
     python benchmarks/speed.py throughput [--rounds 7] [--seconds 2] [--threads 1]
     python benchmarks/speed.py operations [--rounds 5] [--seconds 0.2]
-    python benchmarks/speed.py steps [--sizes wrn-10-1:16] [--batch-size 100] [--rounds 5]
-    python benchmarks/speed.py fast [--sizes wrn-10-1:16,wrn-16-2:32,resnet-18:32] [--batch-size 100] [--rounds 5]
+    python benchmarks/speed.py steps [--sizes wrn-10-1:16] [--batch-size 100] [--rounds
+        5]
+    python benchmarks/speed.py fast [--sizes wrn-10-1:16,wrn-16-2:32,resnet-18:32]
+        [--batch-size 100] [--rounds 5]
     python benchmarks/speed.py launches
     python benchmarks/speed.py page
 
-Run these on an otherwise idle machine. All except `throughput` use one thread, and the images for steps are noise.
-`throughput` prints images per second of one policy call, compared with torchvision, kornia and albumentations; with a
-CUDA GPU, it prints milliseconds per call on the GPU instead. `operations` prints microseconds per image of each
-operation outside the walk, compared with the same libraries. `steps` times a training step of each algorithm, with
-its share of the lambda steps, and a step of its floor: only the passes through the network that it cannot do without,
-as counted by common/floors.py. `fast` times steps with and without bfloat16. Both measure in turns in one process.
-`launches` counts, without a GPU, the calls that launch something on one. The last three store their results in
-benchmarks/results; `page` writes their tables in docs/speed.md.
+Run these on an otherwise idle machine. All except `throughput` use one thread, and the
+images for steps are noise. `throughput` prints images per second of one policy call,
+compared with torchvision, kornia and albumentations; with a CUDA GPU, it prints
+milliseconds per call on the GPU instead. `operations` prints microseconds per image of
+each operation outside the walk, compared with the same libraries. `steps` times a
+training step of each algorithm, with its share of the lambda steps, and a step of its
+floor: only the passes through the network that it cannot do without, as counted by
+common/floors.py. `fast` times steps with and without bfloat16. Both measure in turns in
+one process. `launches` counts, without a GPU, the calls that launch something on one.
+The last three store their results in benchmarks/results; `page` writes their tables in
+docs/speed.md.
 """
 
 import os
@@ -57,48 +62,103 @@ def main() -> None:
 
 @main.command()
 @click.option("--rounds", type=click.IntRange(1), default=7, show_default=True)
-@click.option("--seconds", type=click.FloatRange(0), default=2.0, show_default=True, help="Of each measurement.")
-@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Of PyTorch.")
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write seconds per call on the GPU here.")
-def throughput(rounds: int, seconds: float, threads: int, json_file: Path | None) -> None:
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0),
+    default=2.0,
+    show_default=True,
+    help="Of each measurement.",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Of PyTorch.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path),
+    help="Write seconds per call on the GPU here.",
+)
+def throughput(
+    rounds: int, seconds: float, threads: int, json_file: Path | None
+) -> None:
     """Print images per second of one policy call, compared with other libraries."""
     torch.set_num_threads(threads)
     torch.manual_seed(SEED)
     times = gpu_times(rounds, seconds) if torch.cuda.is_available() else {}
-    click.echo(gpu_table(times) if times else f"{peer_table(rounds, seconds)}\n\n{NOTES.read_text(encoding='utf-8')}")
+    click.echo(
+        gpu_table(times)
+        if times
+        else f"{peer_table(rounds, seconds)}\n\n{NOTES.read_text(encoding='utf-8')}"
+    )
     made = {**made_by(torch.device("cpu")), "n_threads": threads}
-    click.echo(f"{hardware_of(made)}; {rounds} rounds of {seconds:g} s; {made['packages']}")
+    click.echo(
+        f"{hardware_of(made)}; {rounds} rounds of {seconds:g} s; {made['packages']}"
+    )
     if json_file is not None:
         json_file.write_text(json.dumps(times), encoding="utf-8")
 
 
 @main.command()
 @click.option("--rounds", type=click.IntRange(1), default=5, show_default=True)
-@click.option("--seconds", type=click.FloatRange(0), default=0.2, show_default=True, help="Of each measurement.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0),
+    default=0.2,
+    show_default=True,
+    help="Of each measurement.",
+)
 def operations(rounds: int, seconds: float) -> None:
     """Print microseconds per image of single operations, compared with other libraries."""
     from speeds.single import operations_table
 
     torch.set_num_threads(1)
-    click.echo(f"{operations_table(rounds, seconds)}\n\n{hardware_of(made_by(torch.device('cpu')))}")
+    click.echo(
+        f"{operations_table(rounds, seconds)}\n\n{hardware_of(made_by(torch.device('cpu')))}"
+    )
 
 
 def with_sizes(default: str) -> Callable[[Any], Any]:
     return with_options(
-        click.option("--sizes", default=default, show_default=True, help="Networks and sides in pixels, by commas."),
-        click.option("--batch-size", type=click.IntRange(2), default=100, show_default=True),
+        click.option(
+            "--sizes",
+            default=default,
+            show_default=True,
+            help="Networks and sides in pixels, by commas.",
+        ),
+        click.option(
+            "--batch-size", type=click.IntRange(2), default=100, show_default=True
+        ),
         click.option("--rounds", type=click.IntRange(1), default=5, show_default=True),
         click.option(
-            "--steps", type=click.IntRange(4), default=20, show_default=True, help="Of a round, timed or not."
+            "--steps",
+            type=click.IntRange(4),
+            default=20,
+            show_default=True,
+            help="Of a round, timed or not.",
         ),
         DEVICE,
-        click.option("--graph/--no-graph", default=True, help="On a GPU, run steps as CUDA graphs."),
+        click.option(
+            "--graph/--no-graph",
+            default=True,
+            help="On a GPU, run steps as CUDA graphs.",
+        ),
         KEPT_IN,
     )
 
 
 def time_steps(
-    question: str, sizes: str, batch_size: int, rounds: int, steps: int, device: str, graph: bool, results: Path
+    question: str,
+    sizes: str,
+    batch_size: int,
+    rounds: int,
+    steps: int,
+    device: str,
+    graph: bool,
+    results: Path,
 ) -> None:
     torch.set_num_threads(1)
     for size in sizes.split(","):
@@ -137,7 +197,9 @@ def launches(results: Path) -> None:
 def page(results: Path) -> None:
     """Write the tables of docs/speed.md."""
     for question, table in TABLES.items():
-        fill_page("speed", question, DOCS, table(newest_of_each_size(results, question)))
+        fill_page(
+            "speed", question, DOCS, table(newest_of_each_size(results, question))
+        )
 
 
 if __name__ == "__main__":

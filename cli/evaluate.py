@@ -20,7 +20,11 @@ from hba.distributed.collectives import joined
 from hba.distributed.process_info import is_first
 from hba.policy_evaluation import BASELINES, RESULTS_NAME, TensorBoardLogger
 from hba.policy_evaluation.baselines import AGAINST
-from hba.policy_evaluation.callbacks import EvaluationPlan, EvaluationProgress, TrainingsBar
+from hba.policy_evaluation.callbacks import (
+    EvaluationPlan,
+    EvaluationProgress,
+    TrainingsBar,
+)
 from hba.report.answer import answer
 from hba.report.results import MEASURES, Measure
 from hba.report.tables import measured_table
@@ -28,7 +32,15 @@ from hba.utils.progress import FOLDER_NAME, CallbackList
 from hba.utils.text import counted
 
 from .help import SectionedCommand
-from .options import DATA, complete, given, number_option, path_option, schedule_argument, settings_options
+from .options import (
+    DATA,
+    complete,
+    given,
+    number_option,
+    path_option,
+    schedule_argument,
+    settings_options,
+)
 from .terminal import (
     classes_line,
     console,
@@ -46,52 +58,98 @@ HELP_WIDTH = 118
 @click.command(
     cls=SectionedCommand,
     params=settings_options(
-        EvaluationConfig, without=("data", "val_size"), default_texts=dict.fromkeys(INHERITED, "as in the search")
+        EvaluationConfig,
+        without=("data", "val_size"),
+        default_texts=dict.fromkeys(INHERITED, "as in the search"),
     ),
 )
 @schedule_argument
 @click.argument("data", required=False, shell_complete=DATA)
 @click.option(
     "--against",
-    help=f"What to compare with, comma-separated: {', '.join(BASELINES)}; schedule files; shipped schedules. "
-    f"[default: {','.join(AGAINST)}, without SCHEDULE itself]",
+    help=(
+        f"What to compare with, comma-separated: {', '.join(BASELINES)}; schedule"
+        f" files; shipped schedules. [default: {','.join(AGAINST)}, without SCHEDULE"
+        " itself]"
+    ),
 )
 @click.option(
-    "--preset", metavar="NAME", shell_complete=complete(EVALUATION_PRESETS), help="Named settings, see `hba presets`."
+    "--preset",
+    metavar="NAME",
+    shell_complete=complete(EVALUATION_PRESETS),
+    help="Named settings, see `hba presets`.",
 )
 @path_option("--out", help="Folder of the results. [default: a new one in runs/]")
-@click.option("--resume", is_flag=True, help="Resume the evaluation in --out; give all other options as before.")
-@number_option("--jobs", help="Trainings at a time. [default: on a CPU one per thread, else 1]")
-@click.option("--cluster", metavar="ADDRESS", help="Train on a running Ray cluster; auto finds that of this machine.")
-@click.option("--allow-seen", is_flag=True, help="Allow test images that a search of these schedules has seen.")
-@click.option("--keep-network", is_flag=True, help="Keep the network of the first training, for `hba predict`.")
-@path_option("--config", help="Start from the settings of an earlier evaluation: its folder or results.json.")
-@click.option("--tensorboard", is_flag=True, help="Write TensorBoard events into tensorboard/ in --out.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Resume the evaluation in --out; give all other options as before.",
+)
+@number_option(
+    "--jobs", help="Trainings at a time. [default: on a CPU one per thread, else 1]"
+)
+@click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Train on a running Ray cluster; auto finds that of this machine.",
+)
+@click.option(
+    "--allow-seen",
+    is_flag=True,
+    help="Allow test images that a search of these schedules has seen.",
+)
+@click.option(
+    "--keep-network",
+    is_flag=True,
+    help="Keep the network of the first training, for `hba predict`.",
+)
+@path_option(
+    "--config",
+    help=(
+        "Start from the settings of an earlier evaluation: its folder or results.json."
+    ),
+)
+@click.option(
+    "--tensorboard",
+    is_flag=True,
+    help="Write TensorBoard events into tensorboard/ in --out.",
+)
 @json_option
 @operations_file_option
-def evaluate(schedule: str, data: str | None, out: Path | None, as_json: bool, **options: Any) -> None:
-    """Train with SCHEDULE and without it, and compare the test errors after the last epoch.
+def evaluate(
+    schedule: str, data: str | None, out: Path | None, as_json: bool, **options: Any
+) -> None:
+    """Train with SCHEDULE and without it, and compare the test errors after the last
+    epoch.
 
-    SCHEDULE is a file, a run folder, or the name of a recipe or of a shipped schedule. DATA is as for `hba search`.
-    Settings that you do not give are taken from the search that made the schedule. Give DATA for a recipe, which has
-    none, and for a schedule that somebody else made: otherwise, the folder named in it is read. Training uses all
-    images except the test split, which no network sees before the end of its last epoch.
+    SCHEDULE is a file, a run folder, or the name of a recipe or of a shipped schedule.
+    DATA is as for `hba search`. Settings that you do not give are taken from the search
+    that made the schedule. Give DATA for a recipe, which has none, and for a schedule
+    that somebody else made: otherwise, the folder named in it is read. Training uses
+    all images except the test split, which no network sees before the end of its last
+    epoch.
 
-    You can compare SCHEDULE with other schedules and with these baselines, whose names take precedence over files:
+    You can compare SCHEDULE with other schedules and with these baselines, whose names
+    take precedence over files:
 
     BASELINES
 
-    As in the search, each image draws its policy around the values of a schedule, by the spread of the schedule. This
-    applies to all baselines made from SCHEDULE too. --spread overrides it.
+    As in the search, each image draws its policy around the values of a schedule, by
+    the spread of the schedule. This applies to all baselines made from SCHEDULE too.
+    --spread overrides it.
 
-    With --json, only the content of results.json goes to standard output; all else goes to standard error.
+    With --json, only the content of results.json goes to standard output; all else goes
+    to standard error.
 
-    Ctrl-C or SIGTERM keeps the finished trainings and the state of those in progress, which is saved every minute. To
-    do the rest, repeat the command with --out and --resume; you can add --seeds, and names at the end of --against.
+    Ctrl-C or SIGTERM keeps the finished trainings and the state of those in progress,
+    which is saved every minute. To do the rest, repeat the command with --out and
+    --resume; you can add --seeds, and names at the end of --against.
     """
     # None is passed on too, because hba.evaluate has another default.
     jobs, tensorboard = options.pop("jobs"), options.pop("tensorboard")
-    redirected = contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
+    redirected = (
+        contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
+    )
     with joined():
         with (
             redirected,
@@ -101,8 +159,17 @@ def evaluate(schedule: str, data: str | None, out: Path | None, as_json: bool, *
         ):
             callback: Any = terminal
             if tensorboard and is_first():
-                callback = CallbackList(terminal, TensorBoardLogger(folder / FOLDER_NAME))
-            result = hba.evaluate(schedule, data, out=folder, callback=callback, jobs=jobs, **given(options))
+                callback = CallbackList(
+                    terminal, TensorBoardLogger(folder / FOLDER_NAME)
+                )
+            result = hba.evaluate(
+                schedule,
+                data,
+                out=folder,
+                callback=callback,
+                jobs=jobs,
+                **given(options),
+            )
         if is_first():
             _report(result, folder, as_json=as_json)
 
@@ -112,7 +179,12 @@ evaluate.help = inspect.cleandoc(evaluate.help or "").replace(
     # A paragraph that click does not wrap.
     "\b\n"
     + "\n".join(
-        textwrap.fill(one.text, HELP_WIDTH, initial_indent=f"  {name}".ljust(23), subsequent_indent=" " * 23)
+        textwrap.fill(
+            one.text,
+            HELP_WIDTH,
+            initial_indent=f"  {name}".ljust(23),
+            subsequent_indent=" " * 23,
+        )
         for name, one in BASELINES.items()
     ),
 )
@@ -133,32 +205,47 @@ class PrintsEvaluation(PrintsTrainings, EvaluationProgress):
     def planned(self, plan: EvaluationPlan) -> None:
         for line in plan_lines(plan):
             say(line)
-        self.begin(plan.n_trainings, plan.steps_per_training, "images", plan.config.batch_size)
+        self.begin(
+            plan.n_trainings, plan.steps_per_training, "images", plan.config.batch_size
+        )
 
 
 def plan_lines(plan: EvaluationPlan) -> Iterator[str]:
-    """Describe an evaluation before it starts: the images, the network, the trainings, and notes."""
+    """Describe an evaluation before it starts: the images, the network, the trainings,
+    and notes.
+    """
     config, data = plan.config, plan.data
     test = "" if data.n_test is None else f" and {data.n_test:,} test"
     classes = classes_line(data.class_names, len(data.left_out), plan.folder)
     yield f"{len(data.train):,} training{test} images of {classes}"
     yield (
-        f"{plan.result.model} on {plan.device}, {config.side}x{config.side} pixels, "
-        f"{counted(config.epochs, 'epoch')} of {counted(plan.steps_per_training // config.epochs, 'step')}"
+        f"{plan.result.model} on {plan.device}, {config.side}x{config.side} pixels,"
+        f" {counted(config.epochs, 'epoch')} of"
+        f" {counted(plan.steps_per_training // config.epochs, 'step')}"
     )
     at_a_time = f", {plan.jobs} at a time" if plan.jobs > 1 else ""
     where = "" if plan.folder is None else f"; results in {plan.folder / RESULTS_NAME}"
-    seeds = counted(config.seeds, "seed") + (f" from {config.first_seed} on" if config.first_seed else "")
-    names, n_kept = [row.name for row in plan.result.rows], sum(len(row.seeds) for row in plan.result.rows)
+    seeds = counted(config.seeds, "seed") + (
+        f" from {config.first_seed} on" if config.first_seed else ""
+    )
+    names, n_kept = (
+        [row.name for row in plan.result.rows],
+        sum(len(row.seeds) for row in plan.result.rows),
+    )
     kept = f" and {n_kept} that are kept" if n_kept else ""
-    yield f"trainings: {plan.n_trainings}{kept} ({', '.join(names)}; {seeds}){at_a_time}{where}"
+    yield (
+        f"trainings: {plan.n_trainings}{kept} ({', '.join(names)};"
+        f" {seeds}){at_a_time}{where}"
+    )
     if config.spread is not None:
         yield f"spread of all schedules: {config.spread:g} logits"
     yield from plan.notes
 
 
 def _command(folder: Path) -> str:
-    """The command that was typed, with the folder of its results, and without what a resumed evaluation changes."""
+    """The command that was typed, with the folder of its results, and without what a
+    resumed evaluation changes.
+    """
     words, kept = iter(sys.argv[1:]), []
     for word in words:
         name, has_value, _ = word.partition("=")
@@ -179,23 +266,34 @@ def _report(result: hba.EvaluationResult, folder: Path, *, as_json: bool) -> Non
     if found is not None:
         printer.print(found.sentence)
     printer.print(
-        f"Test error{error_in_words(result.error)} after the last of {config.epochs} epochs: {result.model} on "
-        f"{display_name(config.data)}, {result.train_images} training and {result.test_images} test images"
+        f"Test error{error_in_words(result.error)} after the last of {config.epochs}"
+        f" epochs: {result.model} on {display_name(config.data)}, {result.train_images}"
+        f" training and {result.test_images} test images"
     )
     print_errors(result, MEASURES)
     if found is not None and found.next_step is not None:
         printer.print(f"To be surer: {found.next_step}")
-    printer.print(f"Results: {folder / RESULTS_NAME}" + (f" ({result.steps})" if result.steps else ""))
+    printer.print(
+        f"Results: {folder / RESULTS_NAME}"
+        + (f" ({result.steps})" if result.steps else "")
+    )
     if result.report is not None:
         printer.print(f"Report: {result.report}")
 
 
 def print_errors(
-    result: hba.EvaluationResult, measures: Iterable[Measure] = ("test_error",), *, with_verdict: bool = True
+    result: hba.EvaluationResult,
+    measures: Iterable[Measure] = ("test_error",),
+    *,
+    with_verdict: bool = True,
 ) -> None:
-    """Print a table of each known measure, and the verdict, or the warnings if there is no verdict."""
+    """Print a table of each known measure, and the verdict, or the warnings if there is
+    no verdict.
+    """
     for measure in measures:
         if (found := measured_table(result, measure)) is not None:
             print_table(*found)
-    for text in [str(result.verdict)] * with_verdict if result.verdict else result.warnings:
+    for text in (
+        [str(result.verdict)] * with_verdict if result.verdict else result.warnings
+    ):
         console().print(text)

@@ -1,4 +1,6 @@
-"""hba train and hba predict: train a network with a policy, and classify new images with it."""
+"""hba train and hba predict: train a network with a policy, and classify new images
+with it.
+"""
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,8 +24,24 @@ from hba.utils.text import counted
 from .evaluate import PrintsEvaluation
 from .help import SectionedCommand
 from .main import USER_ERROR
-from .options import DATA, SCHEDULE, complete, given, number_option, path_option, settings_options
-from .terminal import json_option, operations_file_option, print_json, print_table, run_folder, say, trainings_kept
+from .options import (
+    DATA,
+    SCHEDULE,
+    complete,
+    given,
+    number_option,
+    path_option,
+    settings_options,
+)
+from .terminal import (
+    json_option,
+    operations_file_option,
+    print_json,
+    print_table,
+    run_folder,
+    say,
+    trainings_kept,
+)
 
 LIKELY = 0.5
 """Least probability of a label that an image has, if images have several labels."""
@@ -34,30 +52,55 @@ LIKELY = 0.5
     params=settings_options(
         EvaluationConfig,
         without=("data", "val_size", "seeds", "first_seed"),
-        default_texts={**dict.fromkeys(INHERITED, "as in the search"), "with_val": "on"},
+        default_texts={
+            **dict.fromkeys(INHERITED, "as in the search"),
+            "with_val": "on",
+        },
     ),
 )
 @click.argument("policy", shell_complete=SCHEDULE)
 @click.argument("data", required=False, shell_complete=DATA)
-@number_option("--seed", "first_seed", help="Seed of the weights, batches and draws. [default: 0]")
+@number_option(
+    "--seed", "first_seed", help="Seed of the weights, batches and draws. [default: 0]"
+)
 @click.option(
-    "--preset", metavar="NAME", shell_complete=complete(EVALUATION_PRESETS), help="Named settings, see `hba presets`."
+    "--preset",
+    metavar="NAME",
+    shell_complete=complete(EVALUATION_PRESETS),
+    help="Named settings, see `hba presets`.",
 )
 @path_option("--out", help="Folder of the network. [default: a new one in runs/]")
-@click.option("--resume", is_flag=True, help="Resume the training in --out; give all other options as before.")
-@click.option("--cluster", metavar="ADDRESS", help="Train on a running Ray cluster; auto finds that of this machine.")
-@click.option("--allow-seen", is_flag=True, help="Allow test images that the search of POLICY has seen.")
-@path_option("--config", help="Start from the settings of an evaluation: its folder or results.json.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Resume the training in --out; give all other options as before.",
+)
+@click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Train on a running Ray cluster; auto finds that of this machine.",
+)
+@click.option(
+    "--allow-seen",
+    is_flag=True,
+    help="Allow test images that the search of POLICY has seen.",
+)
+@path_option(
+    "--config",
+    help="Start from the settings of an evaluation: its folder or results.json.",
+)
 @operations_file_option
 def train(policy: str, data: str | None, out: Path | None, **options: Any) -> None:
     """Train a network with POLICY on DATA, and save it for `hba predict`.
 
-    POLICY is a schedule file, a run folder, or the name of a recipe or of a shipped schedule. DATA is as for `hba
-    search`. Training uses all images except the test split, on which the network is measured at the end. Settings that
-    you do not give are taken from the search that made POLICY.
+    POLICY is a schedule file, a run folder, or the name of a recipe or of a shipped
+    schedule. DATA is as for `hba search`. Training uses all images except the test
+    split, on which the network is measured at the end. Settings that you do not give
+    are taken from the search that made POLICY.
 
-    The folder contains the network (network.pt, network.json), the policy for hba and torchvision (policy.json,
-    pipeline.py), and the test results (results.json, report.html).
+    The folder contains the network (network.pt, network.json), the policy for hba and
+    torchvision (policy.json, pipeline.py), and the test results (results.json,
+    report.html).
     """
     seed = options.pop("first_seed") or 0
     with (
@@ -65,33 +108,59 @@ def train(policy: str, data: str | None, out: Path | None, **options: Any) -> No
         PrintsEvaluation() as terminal,
         trainings_kept(folder, lambda: terminal.n_done),
     ):
-        network = hba.train(policy, data, out=folder, seed=seed, callback=terminal, **given(options))
-    say(f"Test error: {network.info.test_error_percent:.2f} % on {network.info.test_images:,} images")
-    say(f"Network: {folder / NETWORK_NAME}; `hba predict {shlex.quote(str(folder))} IMAGE` uses it")
+        network = hba.train(
+            policy, data, out=folder, seed=seed, callback=terminal, **given(options)
+        )
+    say(
+        f"Test error: {network.info.test_error_percent:.2f} % on"
+        f" {network.info.test_images:,} images"
+    )
+    say(
+        f"Network: {folder / NETWORK_NAME}; `hba predict {shlex.quote(str(folder))}"
+        " IMAGE` uses it"
+    )
 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path, readable=False))
-@click.argument("images", nargs=-1, required=True, type=click.Path(path_type=Path, readable=False))
+@click.argument(
+    "images", nargs=-1, required=True, type=click.Path(path_type=Path, readable=False)
+)
 @json_option
 def predict(run: Path, images: tuple[Path, ...], as_json: bool) -> None:
-    """Classify IMAGES, files or folders, with the network in RUN, and print the probabilities.
+    """Classify IMAGES, files or folders, with the network in RUN, and print the
+    probabilities.
 
-    RUN is the folder of `hba auto`, `hba train` or `hba evaluate --keep-network`. Files that cannot be read are left
-    out and listed; if one of them is in IMAGES itself, the exit code is 2.
+    RUN is the folder of `hba auto`, `hba train` or `hba evaluate --keep-network`. Files
+    that cannot be read are left out and listed; if one of them is in IMAGES itself, the
+    exit code is 2.
     """
-    network, folders = hba.load_network(run), {one: files_in(one) for one in images if one.is_dir()}
-    files = [file for one in images for file in (folders[one][0] if one in folders else [one])]
+    network, folders = (
+        hba.load_network(run),
+        {one: files_in(one) for one in images if one.is_dir()},
+    )
+    files = [
+        file
+        for one in images
+        for file in (folders[one][0] if one in folders else [one])
+    ]
     left_out = [skipped for _, others in folders.values() for skipped in others]
     found = [pair for pairs in _predicted(network, files, left_out) for pair in pairs]
     if not found:
         why = f", such as {left_out[0].path} ({left_out[0].reason})" if left_out else ""
         n_files = len({*map(str, files), *(one.path for one in left_out)})
-        raise DataError(f"none of {counted(n_files, 'file')} can be read{why}; name image files, or folders with some")
+        raise DataError(
+            f"none of {counted(n_files, 'file')} can be read{why}; name image files, or"
+            " folders with some"
+        )
     cells = [(printable(str(file)), *_cells(network, row)) for file, row in found]
     if as_json:
         printed = [
-            {"image": str(file), "class": name, "probabilities": dict(zip(network.classes, row.tolist(), strict=True))}
+            {
+                "image": str(file),
+                "class": name,
+                "probabilities": dict(zip(network.classes, row.tolist(), strict=True)),
+            }
             for (_, name, *_), (file, row) in zip(cells, found, strict=True)
         ]
         print_json({"images": printed, "left_out": [one._asdict() for one in left_out]})
@@ -106,7 +175,9 @@ def predict(run: Path, images: tuple[Path, ...], as_json: bool) -> None:
 def _predicted(
     network: hba.TrainedNetwork, files: Sequence[Path], left_out: list[SkippedFile]
 ) -> Iterator[Iterable[tuple[Path, Tensor]]]:
-    """Yield files with their probabilities (classes,), batch by batch. Unreadable files are added to left_out."""
+    """Yield files with their probabilities (classes,), batch by batch. Unreadable files
+    are added to left_out.
+    """
     size = measure_batch_size(network.info.image_size)
     for first in range(0, len(files), size):
         pixels: dict[Path, Tensor] = {}
@@ -116,12 +187,21 @@ def _predicted(
             except DataError as error:
                 left_out.append(SkippedFile(str(file), str(error)))
         if pixels:
-            yield zip(pixels, network.predict(torch.stack([*pixels.values()])), strict=True)
+            yield zip(
+                pixels, network.predict(torch.stack([*pixels.values()])), strict=True
+            )
 
 
 def _cells(network: hba.TrainedNetwork, row: Tensor) -> tuple[str, str, str]:
     """The predicted class or labels, their probabilities, and the next best class."""
-    ranked = [(network.classes[number], f"{row[number]:.3f}") for number in row.argsort(descending=True).tolist()]
+    ranked = [
+        (network.classes[number], f"{row[number]:.3f}")
+        for number in row.argsort(descending=True).tolist()
+    ]
     n_found = int((row >= LIKELY).sum()) if network.info.several_labels else 1
     names, values = zip(*ranked[:n_found], strict=True) if n_found else ((), ())
-    return ", ".join(names) or "-", ", ".join(values) or "-", " ".join(next(iter(ranked[n_found:]), ("-",)))
+    return (
+        ", ".join(names) or "-",
+        ", ".join(values) or "-",
+        " ".join(next(iter(ranked[n_found:]), ("-",))),
+    )

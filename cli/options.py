@@ -1,4 +1,6 @@
-"""Command-line options made from the fields of settings classes, and the shell completion of their values."""
+"""Command-line options made from the fields of settings classes, and the shell
+completion of their values.
+"""
 
 import functools
 import re
@@ -35,19 +37,33 @@ CHOICES: Mapping[str, Sequence[str]] = types.MappingProxyType(
 
 
 def complete(
-    names: Iterable[str] = (), paths: Literal["file", "dir"] | None = None, *, several: bool = False
+    names: Iterable[str] = (),
+    paths: Literal["file", "dir"] | None = None,
+    *,
+    several: bool = False,
 ) -> Complete:
     """Complete names, and also files or folders. several: names separated by commas."""
 
-    def completed(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        before, comma, last = incomplete.rpartition(",") if several else ("", "", incomplete)
-        begun = [CompletionItem(f"{before}{comma}{name}") for name in names if name.startswith(last)]
+    def completed(
+        ctx: click.Context, parameter: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        before, comma, last = (
+            incomplete.rpartition(",") if several else ("", "", incomplete)
+        )
+        begun = [
+            CompletionItem(f"{before}{comma}{name}")
+            for name in names
+            if name.startswith(last)
+        ]
         return [*begun, *([CompletionItem(incomplete, type=paths)] if paths else [])]
 
     return completed
 
 
-DATA, SCHEDULE = complete(DATASET_NAMES, "file"), complete((*RECIPES, *policy_names()), "file")
+DATA, SCHEDULE = (
+    complete(DATASET_NAMES, "file"),
+    complete((*RECIPES, *policy_names()), "file"),
+)
 VALUES: Mapping[str, tuple[str, Complete | None]] = types.MappingProxyType(
     {
         "model": ("NAME", complete(MODELS)),
@@ -56,7 +72,10 @@ VALUES: Mapping[str, tuple[str, Complete | None]] = types.MappingProxyType(
         "device": ("NAME", complete(("auto", "cpu", "cuda", "mps"))),
         "operations": ("NAMES", complete(("all", *OPERATIONS, *STAGED), several=True)),
         "ranges": ("NAME=FIRST:LAST", None),
-        "start": ("NAME=VALUE", complete([f"{name}=" for name in (*OPERATIONS, *STAGED)], several=True)),
+        "start": (
+            "NAME=VALUE",
+            complete([f"{name}=" for name in (*OPERATIONS, *STAGED)], several=True),
+        ),
         "data_root": ("FOLDER", complete(paths="dir")),
         "init_from": ("SCHEDULE", SCHEDULE),
         "classes": ("FILE", complete(shipped_class_lists(), "file")),
@@ -72,7 +91,9 @@ FLAGS: Mapping[str, str] = types.MappingProxyType({"ranges": "range"})
 """Options whose name differs from the name of their setting."""
 
 path_option = functools.partial(click.option, type=click.Path(path_type=Path))
-file_option = functools.partial(click.option, type=click.Path(path_type=Path, dir_okay=False))
+file_option = functools.partial(
+    click.option, type=click.Path(path_type=Path, dir_okay=False)
+)
 number_option = functools.partial(click.option, type=int, metavar="INT")
 schedule_argument = click.argument("schedule", shell_complete=SCHEDULE)
 
@@ -82,7 +103,9 @@ class AlgorithmOption(click.Option):
 
 
 class AlgorithmChoice(click.Option):
-    """The option --algorithm. pages: for each algorithm, its options with its own defaults, for the help."""
+    """The option --algorithm. pages: for each algorithm, its options with its own
+    defaults, for the help.
+    """
 
     def __init__(self, text: str, pages: Mapping[str, Sequence[click.Option]]) -> None:
         super().__init__(
@@ -96,10 +119,14 @@ class AlgorithmChoice(click.Option):
         self.pages = pages
 
 
-def picture(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+def picture(
+    context: click.Context, parameter: click.Parameter, path: Path | None
+) -> Path | None:
     """Raise SettingsError for a picture whose name does not end in .png."""
     if path is not None and path.suffix.lower() != ".png":
-        raise SettingsError(f"--out must end in .png, because a PNG file is written, got {path}")
+        raise SettingsError(
+            f"--out must end in .png, because a PNG file is written, got {path}"
+        )
     return path
 
 
@@ -107,10 +134,14 @@ def duration(given: str) -> float:
     """Convert `90s`, `20m` or `1h30m` into seconds. Every number needs its unit."""
     number = r"(\d+(?:\.\d+)?)"
     found = re.fullmatch(f"(?:{number}h)?(?:{number}m)?(?:{number}s)?", given, re.ASCII)
-    hours, minutes, seconds = (float(part or 0) for part in found.groups()) if found else (0.0, 0.0, 0.0)
+    hours, minutes, seconds = (
+        (float(part or 0) for part in found.groups()) if found else (0.0, 0.0, 0.0)
+    )
     total = 3600 * hours + 60 * minutes + seconds
     if total <= 0:
-        raise click.BadParameter(f"{given!r} is not a time with units, such as 90s, 20m or 1h30m.")
+        raise click.BadParameter(
+            f"{given!r} is not a time with units, such as 90s, 20m or 1h30m."
+        )
     return total
 
 
@@ -126,35 +157,57 @@ def settings_options(
     default_texts: Mapping[str, str] = types.MappingProxyType({}),
     kind: type[click.Option] = click.Option,
 ) -> list[click.Parameter]:
-    """Make an option --field-name for each field except those in `without`. An option that is not given is None.
+    """Make an option --field-name for each field except those in `without`. An option
+    that is not given is None.
 
-    default_texts: the default that the help shows for a field, where {} stands for the field's own default.
+    default_texts: the default that the help shows for a field, where {} stands for the
+    field's own default.
     """
     names = [name for name in settings.model_fields if name not in without]
-    return [_option(settings.model_fields[name], name, default_texts.get(name, "{}"), kind) for name in names]
+    return [
+        _option(settings.model_fields[name], name, default_texts.get(name, "{}"), kind)
+        for name in names
+    ]
 
 
 def algorithm_options(
-    algorithms: Mapping[str, type[Algorithm]], text: str, without: Iterable[str] = (), **how: Any
+    algorithms: Mapping[str, type[Algorithm]],
+    text: str,
+    without: Iterable[str] = (),
+    **how: Any,
 ) -> list[click.Parameter]:
-    """Make --algorithm with the help `text`, and an option for each field that any algorithm has.
+    """Make --algorithm with the help `text`, and an option for each field that any
+    algorithm has.
 
-    algorithms: settings classes by name, the default algorithm first. how: further arguments of settings_options.
+    algorithms: settings classes by name, the default algorithm first. how: further
+    arguments of settings_options.
     """
     pages: dict[str, Any] = {
-        name: settings_options(one, kind=AlgorithmOption, without=(*without, *one.idle), **how)
+        name: settings_options(
+            one, kind=AlgorithmOption, without=(*without, *one.idle), **how
+        )
         for name, one in algorithms.items()
     }
     # If several algorithms have a field, the option has the type of the first one.
-    every = {option.name: option for page in reversed(pages.values()) for option in page}
+    every = {
+        option.name: option for page in reversed(pages.values()) for option in page
+    }
     return [AlgorithmChoice(text, pages), *every.values()]
 
 
-def _option(field: pydantic.fields.FieldInfo, name: str, default_text: str, kind: type[click.Option]) -> click.Option:
+def _option(
+    field: pydantic.fields.FieldInfo,
+    name: str,
+    default_text: str,
+    kind: type[click.Option],
+) -> click.Option:
     text, default = " ".join((field.description or "").split()), _default_of(field)
     if default is not None or "{}" not in default_text:
         text = f"{text} [default: {default_text.format(default)}]"
-    flag, plain = "--" + FLAGS.get(name, name).replace("_", "-"), _plain_type(field.annotation)
+    flag, plain = (
+        "--" + FLAGS.get(name, name).replace("_", "-"),
+        _plain_type(field.annotation),
+    )
     if plain is bool:
         return kind([f"{flag}/--no-{flag[2:]}"], default=None, help=text)
     if choices := typing.get_args(plain) or CHOICES.get(name, ()):
@@ -164,24 +217,42 @@ def _option(field: pydantic.fields.FieldInfo, name: str, default_text: str, kind
         return kind([flag], type=click.Choice(choices), metavar=metavar, help=text)
     metavar, completion = VALUES.get(name, (plain.__name__.upper(), None))
     # Without a value, --pretrained means timm's weights.
-    alone: dict[str, Any] = {"is_flag": False, "flag_value": TIMM} if name == "pretrained" else {}
-    return kind([flag, name], type=plain, metavar=metavar, help=text, shell_complete=completion, **alone)
+    alone: dict[str, Any] = (
+        {"is_flag": False, "flag_value": TIMM} if name == "pretrained" else {}
+    )
+    return kind(
+        [flag, name],
+        type=plain,
+        metavar=metavar,
+        help=text,
+        shell_complete=completion,
+        **alone,
+    )
 
 
 def _default_of(field: pydantic.fields.FieldInfo) -> str | None:
-    """A default as you would type it, or in words if it is None; None if there is nothing to show."""
+    """A default as you would type it, or in words if it is None; None if there is
+    nothing to show.
+    """
     value = field.default
     if value is None:
-        return next((mark.words for mark in field.metadata if isinstance(mark, DefaultText)), None)
+        return next(
+            (mark.words for mark in field.metadata if isinstance(mark, DefaultText)),
+            None,
+        )
     if isinstance(value, bool):
         return "on" if value else "off"
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _plain_type(annotation: Any) -> Any:
-    """bool, int, float or Literal[...] for `A`, `A | None` and `Annotated[A, ...]`; str for what pydantic parses."""
+    """bool, int, float or Literal[...] for `A`, `A | None` and `Annotated[A, ...]`; str
+    for what pydantic parses.
+    """
     origin = typing.get_origin(annotation)
     parts = [part for part in typing.get_args(annotation) if part is not type(None)]
-    if origin is typing.Annotated or (origin in (typing.Union, types.UnionType) and len(parts) == 1):
+    if origin is typing.Annotated or (
+        origin in (typing.Union, types.UnionType) and len(parts) == 1
+    ):
         return _plain_type(parts[0])
     return annotation if annotation in (bool, int, float) or origin is Literal else str

@@ -19,13 +19,16 @@ from .terminal import say, terminated_as_interrupted
 
 @click.command(params=settings_options(DataConfig, without=("data", *IDLE)))
 @click.argument("data", shell_complete=DATA)
-@path_option("--out", required=True, help="A new folder for the images, to use instead of DATA.")
+@path_option(
+    "--out", required=True, help="A new folder for the images, to use instead of DATA."
+)
 def prepare(data: str, out: Path, **options: Any) -> None:
-    """Decode and resize the images of DATA once, for searches and evaluations that read them many times.
+    """Decode and resize the images of DATA once, for searches and evaluations that read
+    them many times.
 
-    DATA is as for `hba search`. Then use the folder in --out instead of DATA: with the same --image-size, a search
-    finds the same schedule, and reading an image only copies it. The images are memory-mapped, so they need not fit
-    into memory.
+    DATA is as for `hba search`. Then use the folder in --out instead of DATA: with the
+    same --image-size, a search finds the same schedule, and reading an image only
+    copies it. The images are memory-mapped, so they need not fit into memory.
     """
     if out.exists() and not out.is_dir():
         raise SettingsError(f"--out must be a folder, but {out} is a file")
@@ -33,11 +36,22 @@ def prepare(data: str, out: Path, **options: Any) -> None:
         try:
             found = prepared(data, out, on_read=bar.images_read, **given(options))
         except KeyboardInterrupt:
-            say("Stopped; repeat the command to prepare the images from the start.", err=True)
+            say(
+                "Stopped; repeat the command to prepare the images from the start.",
+                err=True,
+            )
             raise SystemExit(INTERRUPTED) from None
-    parts = ", ".join(f"{counted(n, 'image')} in {part}" for part, n in found.n_images.items())
+    parts = ", ".join(
+        f"{counted(n, 'image')} in {part}" for part, n in found.n_images.items()
+    )
     size = sum(file.stat().st_size for file in out.iterdir())
-    say(f"Prepared: {parts}; {len(found.class_names)} classes, {found.image_size} pixels a side, {size / 1e6:,.1f} MB")
+    say(
+        f"Prepared: {parts}; {len(found.class_names)} classes, {found.image_size}"
+        f" pixels a side, {size / 1e6:,.1f} MB"
+    )
     if found.left_out:
-        say(f"Left out: {counted(len(found.left_out), 'file')}, the first is {found.left_out[0].path}")
+        say(
+            f"Left out: {counted(len(found.left_out), 'file')}, the first is"
+            f" {found.left_out[0].path}"
+        )
     say(f"Next:\n  hba search {shlex.quote(str(out))}")

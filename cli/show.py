@@ -9,34 +9,63 @@ import click
 import hba
 from hba.errors import SettingsError
 from hba.operations.operation import STAGES
-from hba.report.findings import network_measured, of_walk, policy_table, regularizer_table, schedule_lines
+from hba.report.findings import (
+    network_measured,
+    of_walk,
+    policy_table,
+    regularizer_table,
+    schedule_lines,
+)
 from hba.report.over_seeds import Over, OverSeeds
 from hba.report.tables import share
 from hba.schedule.library import POLICY_NAME, policy_file, seed_folders
 from hba.schedule.pictures import draw_schedule
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import key_epochs, reach, summarize, summarize_regularizers, used_operations
+from hba.schedule.summary import (
+    key_epochs,
+    reach,
+    summarize,
+    summarize_regularizers,
+    used_operations,
+)
 from hba.utils.text import counted, percent
 
 from .options import file_option, picture, schedule_argument
-from .terminal import by_stage, console, json_option, operations_file_option, print_json, print_table, say
+from .terminal import (
+    by_stage,
+    console,
+    json_option,
+    operations_file_option,
+    print_json,
+    print_table,
+    say,
+)
 
 
 @click.command()
 @schedule_argument
 @operations_file_option
-@file_option("--out", callback=picture, help="The picture. [default: beside the file, ending in .png]")
+@file_option(
+    "--out",
+    callback=picture,
+    help="The picture. [default: beside the file, ending in .png]",
+)
 @json_option
 def show(schedule: str, out: Path | None, as_json: bool) -> None:
-    """Print the probability and magnitude of each operation of SCHEDULE, and plot them over epochs as a PNG file.
+    """Print the probability and magnitude of each operation of SCHEDULE, and plot them
+    over epochs as a PNG file.
 
-    Tuned regularizers are printed with their values. For a folder of `hba search --seeds`, the command prints what the
-    searches agree on and how far they differ. With --json, a picture is drawn only with --out.
+    Tuned regularizers are printed with their values. For a folder of `hba search
+    --seeds`, the command prints what the searches agree on and how far they differ.
+    With --json, a picture is drawn only with --out.
     """
     path = Path(schedule)
     if path.is_dir() and not (path / POLICY_NAME).exists() and seed_folders(path):
         if out is not None:
-            raise SettingsError("--out is for the picture of one schedule; name the folder of one search")
+            raise SettingsError(
+                "--out is for the picture of one schedule; name the folder of one"
+                " search"
+            )
         found = OverSeeds.read(path)
         if as_json:
             print_json(_described_over_seeds(found))
@@ -49,7 +78,9 @@ def show(schedule: str, out: Path | None, as_json: bool) -> None:
     else:
         # A shipped schedule has no path here: its picture is named after it.
         path = policy_file(schedule) or path
-        out = out or (path.with_suffix(".png") if path.exists() else Path(f"{schedule}.png"))
+        out = out or (
+            path.with_suffix(".png") if path.exists() else Path(f"{schedule}.png")
+        )
         if loaded.space.operations:
             _print_operations(schedule, loaded)
         print_findings(loaded, policy=False)
@@ -59,7 +90,9 @@ def show(schedule: str, out: Path | None, as_json: bool) -> None:
 
 
 def described(schedule: Schedule) -> dict[str, Any]:
-    """The content of the tables, for programs. Epochs count from 1; lists have one value for each of `at_epochs`."""
+    """The content of the tables, for programs. Epochs count from 1; lists have one
+    value for each of `at_epochs`.
+    """
     epochs = key_epochs(schedule)
     reached = [reach(schedule, epoch) for epoch in epochs]
     operations = [
@@ -79,7 +112,11 @@ def described(schedule: Schedule) -> dict[str, Any]:
         "at_epochs": [epoch + 1 for epoch in epochs],
         "operations": operations,
         "regularizers": [
-            {**dataclasses.asdict(one.hyperparameter), "began": one.began, "value": [one.values[n] for n in epochs]}
+            {
+                **dataclasses.asdict(one.hyperparameter),
+                "began": one.began,
+                "value": [one.values[n] for n in epochs],
+            }
             for one in summarize_regularizers(schedule)
         ],
         "images_by_number_of_operations": [one.numbers for one in reached],
@@ -89,46 +126,72 @@ def described(schedule: Schedule) -> dict[str, Any]:
 
 
 def _print_operations(name: str, schedule: Schedule) -> None:
-    """Print each operation at the first, middle and last epoch, in at most 80 columns, and what the columns mean."""
+    """Print each operation at the first, middle and last epoch, in at most 80 columns,
+    and what the columns mean.
+    """
     epochs, printer, space = key_epochs(schedule), console(), schedule.space
-    headings = [f"{kind}\nepoch\n{epoch + 1}" for kind in ("prob.", "magn.") for epoch in epochs]
+    headings = [
+        f"{kind}\nepoch\n{epoch + 1}" for kind in ("prob.", "magn.") for epoch in epochs
+    ]
     headings.insert(len(epochs), f"images\nepoch\n{epochs[-1] + 1}")
     shares, rows = reach(schedule, epochs[-1]).shares, []
     used = used_operations(schedule)
     found = [one for one in summarize(schedule, epochs) if one.operation in used]
     for summary in sorted(found, key=lambda one: STAGES.index(one.operation.stage)):
         operation, shown = summary.operation, summary.shown_magnitudes or ()
-        magnitudes = ["\n".join(f"{copy:.3g}" for copy in copies) for copies in shown] or ["-"] * len(epochs)
+        magnitudes = [
+            "\n".join(f"{copy:.3g}" for copy in copies) for copies in shown
+        ] or ["-"] * len(epochs)
         probabilities = [f"{value:.2f}" for value in summary.probability]
-        cells = (operation.name, *probabilities, share(shares[operation.name]), *magnitudes)
+        cells = (
+            operation.name,
+            *probabilities,
+            share(shares[operation.name]),
+            *magnitudes,
+        )
         rows.append((operation.stage, cells))
-    title = f"{name}: {counted(schedule.epochs, 'epoch')}, the strongest in the last epoch first"
+    title = (
+        f"{name}: {counted(schedule.epochs, 'epoch')}, the strongest in the last epoch"
+        " first"
+    )
     print_table(("operation", *headings), by_stage(rows), title, numbers=True)
-    printer.print("Strength is the probability times the distance of the magnitude from having no effect.")
+    printer.print(
+        "Strength is the probability times the distance of the magnitude from having no"
+        " effect."
+    )
     if n_unused := len(space.operations) - len(used):
         printer.print(f"Never applied: {counted(n_unused, 'other operation')}.")
-    less = f", which is mostly less, because an image gets at most {space.max_count}{of_walk(space)}"
+    less = (
+        ", which is mostly less, because an image gets at most"
+        f" {space.max_count}{of_walk(space)}"
+    )
     printer.print(
-        f"prob.: how often an operation is applied{' when its turn comes' if space.walk else ''}. images: the share of "
+        "prob.: how often an operation is"
+        f" applied{' when its turn comes' if space.walk else ''}. images: the share of "
         f"images that it is applied to{less if space.walk else ''}"
         f"{'; of mixing, the share of batches' if space.mixing else ''}."
     )
     if space.copies > 1 and space.walk:
         printer.print(
-            f"Numbers are means over the {space.copies} copies of each operation{of_walk(space)}; magnitudes on both "
-            "sides of the identity are listed copy by copy."
+            f"Numbers are means over the {space.copies} copies of each"
+            f" operation{of_walk(space)}; magnitudes on both sides of the identity are"
+            " listed copy by copy."
         )
     names_by_unit: dict[str, list[str]] = {}
     for one in used:
         if one.magnitude_range is not None:
             names_by_unit.setdefault(one.unit or "no unit", []).append(one.name)
     if names_by_unit:
-        units = "; ".join(f"{unit}: {', '.join(names)}" for unit, names in names_by_unit.items())
+        units = "; ".join(
+            f"{unit}: {', '.join(names)}" for unit, names in names_by_unit.items()
+        )
         printer.print(f"Magnitudes are in {units}.")
 
 
 def print_findings(schedule: Schedule, *, policy: bool = True) -> None:
-    """Print what a search found. policy: whether to print a table of the operations that are applied."""
+    """Print what a search found. policy: whether to print a table of the operations
+    that are applied.
+    """
     printer, applied = console(), policy_table(schedule)
     if schedule.space.regularizers:
         print_table(*regularizer_table(schedule), "Regularizers", numbers=True)
@@ -139,19 +202,40 @@ def print_findings(schedule: Schedule, *, policy: bool = True) -> None:
 
 
 def print_over_seeds(name: str, found: OverSeeds) -> None:
-    """Print operations and regularizers in the last epoch of searches that differ in their seed, and a conclusion."""
+    """Print operations and regularizers in the last epoch of searches that differ in
+    their seed, and a conclusion.
+    """
     printer, rows = console(), []
     for one in sorted(found.operations, key=lambda one: STAGES.index(one.stage)):
         low, high = one.probability_moved.interval
-        moved = f"{one.probability_moved.mean:+.3f} ({low:+.3f} to {high:+.3f})" if low or high else "-"
+        moved = (
+            f"{one.probability_moved.mean:+.3f} ({low:+.3f} to {high:+.3f})"
+            if low or high
+            else "-"
+        )
         images = f"{share(one.share.mean)} +- {100 * one.share.std:.1f}"
-        rows.append((one.stage, (one.name, images, _around(one.probability), moved, _around(one.magnitude))))
+        rows.append(
+            (
+                one.stage,
+                (
+                    one.name,
+                    images,
+                    _around(one.probability),
+                    moved,
+                    _around(one.magnitude),
+                ),
+            )
+        )
     if rows:
-        title = f"{name}: {counted(len(found.schedules), 'search', 'searches')}, last epoch, mean +- standard deviation"
+        title = (
+            f"{name}: {counted(len(found.schedules), 'search', 'searches')}, last"
+            " epoch, mean +- standard deviation"
+        )
         headings = ("operation", "images", "prob.", "moved by, 95 % interval", "magn.")
         print_table(headings, by_stage(rows), title)
     values = [
-        (name, _around(over), "  ".join(f"{one:.3g}" for one in over.each)) for name, over in found.regularizers.items()
+        (name, _around(over), "  ".join(f"{one:.3g}" for one in over.each))
+        for name, over in found.regularizers.items()
     ]
     if values:
         title = "Regularizers, mean +- standard deviation"
@@ -160,8 +244,9 @@ def print_over_seeds(name: str, found: OverSeeds) -> None:
         printer.print(sentence)
     if (error := found.val_error_percent) is not None:
         printer.print(
-            f"Validation error of the search networks: {percent(error.mean)}, standard deviation {percent(error.std)}. "
-            "Trainings with the schedules have other errors."
+            f"Validation error of the search networks: {percent(error.mean)}, standard"
+            f" deviation {percent(error.std)}. Trainings with the schedules have other"
+            " errors."
         )
 
 
@@ -171,10 +256,19 @@ def _around(over: Over | None) -> str:
 
 def _described_over_seeds(found: OverSeeds) -> dict[str, Any]:
     operations = [
-        {"share_of_images" if name == "share" else name: value for name, value in vars(one).items()}
+        {
+            "share_of_images" if name == "share" else name: value
+            for name, value in vars(one).items()
+        }
         for one in found.operations
     ]
-    further = ("left_out", "regularizers", "val_error_percent", "agreement", "sentences")
+    further = (
+        "left_out",
+        "regularizers",
+        "val_error_percent",
+        "agreement",
+        "sentences",
+    )
     return {
         **{"seeds": sorted(found.schedules), "operations": operations},
         "epochs": next(iter(found.schedules.values())).epochs,
@@ -188,7 +282,8 @@ def _described_over_seeds(found: OverSeeds) -> dict[str, Any]:
 def report(run: Path) -> None:
     """Rewrite the report of RUN, the folder of a search or an evaluation.
 
-    Searches and evaluations write it when they end. It is one file, report.html, for any browser.
+    Searches and evaluations write it when they end. It is one file, report.html, for
+    any browser.
     """
     say(f"Report: {hba.write_report(run)}")
 
@@ -197,6 +292,8 @@ def report(run: Path) -> None:
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @operations_file_option
 def compare(runs: tuple[Path, ...]) -> None:
-    """Compare the settings and the results of RUNS, folders of searches and evaluations, in tables."""
+    """Compare the settings and the results of RUNS, folders of searches and
+    evaluations, in tables.
+    """
     for title, content in hba.compare(*runs).tables().items():
         print_table(*content, title)

@@ -1,4 +1,6 @@
-"""Printing for all commands: the console, tables, JSON, and lines above a progress bar; also run folders."""
+"""Printing for all commands: the console, tables, JSON, and lines above a progress bar;
+also run folders.
+"""
 
 import contextlib
 import itertools
@@ -29,38 +31,56 @@ PLAIN_WIDTH = 110
 UNLIMITED = 100_000
 """A width in columns that no table reaches."""
 SHORTEST_NAME, MOST_OF_NAME = 12, 30
-"""Columns of a terminal that the first column of a table gets at least, and gets before others are not wrapped."""
+"""Columns of a terminal that the first column of a table gets at least, and gets before
+others are not wrapped.
+"""
 OPERATIONS_FILES = "hba.operations_files"
 """The key in click's `meta` under which the files of --operations-file are stored."""
 
 
 def console() -> Console:
-    """A console for standard output, not for use beside a bar. Text is wrapped in a terminal only."""
+    """A console for standard output, not for use beside a bar. Text is wrapped in a
+    terminal only.
+    """
     is_terminal = sys.stdout.isatty()
     width = None if is_terminal else PLAIN_WIDTH
-    # Otherwise, variables of a notebook, such as FORCE_COLOR, would put escapes into files and pipes.
-    how: dict[str, Any] = {"force_terminal": is_terminal, "width": width, "soft_wrap": not is_terminal}
+    # Otherwise, variables of a notebook, such as FORCE_COLOR, would put escapes into
+    # files and pipes.
+    how: dict[str, Any] = {
+        "force_terminal": is_terminal,
+        "width": width,
+        "soft_wrap": not is_terminal,
+    }
     return Console(markup=False, emoji=False, highlight=False, **how)
 
 
 def print_table(
-    headings: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None, *, numbers: bool = False
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    title: str | None = None,
+    *,
+    numbers: bool = False,
 ) -> None:
     """Print a table, in which every row shows all of its columns.
 
-    In a terminal, other columns are wrapped, and long names in the first column lose their beginning. Elsewhere,
-    nothing is wrapped. numbers: the other columns hold numbers, which are right-aligned and not wrapped. An empty row
-    draws a line.
+    In a terminal, other columns are wrapped, and long names in the first column lose
+    their beginning. Elsewhere, nothing is wrapped. numbers: the other columns hold
+    numbers, which are right-aligned and not wrapped. An empty row draws a line.
     """
     printer, given = console(), [tuple(row) for row in rows]
-    room, margin = printer.options.update(max_width=UNLIMITED), 1 if printer.width >= PLAIN_WIDTH else 0
+    room, margin = (
+        printer.options.update(max_width=UNLIMITED),
+        (1 if printer.width >= PLAIN_WIDTH else 0),
+    )
 
     def made(first: int) -> Table:
         found = Table(title=title, padding=(0, margin))
         for number, heading in enumerate(headings[first:], start=first):
             is_number = numbers and number > 0
             side: Literal["left", "right"] = "right" if is_number else "left"
-            found.add_column(heading, justify=side, no_wrap=is_number or number == 0, overflow="fold")
+            found.add_column(
+                heading, justify=side, no_wrap=is_number or number == 0, overflow="fold"
+            )
         for cells in given:
             if cells:
                 found.add_row(*cells[first:])
@@ -70,10 +90,17 @@ def print_table(
 
     if printer.is_terminal:
         others = Measurement.get(printer, room, made(1))
-        fewest = max(SHORTEST_NAME, min(MOST_OF_NAME, printer.width - 3 - others.minimum))
+        fewest = max(
+            SHORTEST_NAME, min(MOST_OF_NAME, printer.width - 3 - others.minimum)
+        )
         most = max(fewest, printer.width - 3 - others.maximum)
-        given = [cells and (_without_beginning(cells[0], most), *cells[1:]) for cells in given]
-        longest = max(cell_len(cells[0]) for cells in [(headings[0],), *filter(None, given)])
+        given = [
+            cells and (_without_beginning(cells[0], most), *cells[1:])
+            for cells in given
+        ]
+        longest = max(
+            cell_len(cells[0]) for cells in [(headings[0],), *filter(None, given)]
+        )
         printer.width = max(printer.width, longest + 3 + others.minimum)
     else:
         printer.width = Measurement.get(printer, room, made(0)).maximum
@@ -82,27 +109,44 @@ def print_table(
 
 def _without_beginning(name: str, width: int) -> str:
     """The end of a name that takes more than `width` columns of a terminal."""
-    return name if cell_len(name) <= width else f"…{set_cell_size(name[::-1], width - 1)[::-1].lstrip()}"
+    return (
+        name
+        if cell_len(name) <= width
+        else f"…{set_cell_size(name[::-1], width - 1)[::-1].lstrip()}"
+    )
 
 
 def by_stage(rows: Sequence[tuple[str, Sequence[str]]]) -> Iterator[Sequence[str]]:
-    """Yield the cells of rows (stage, cells), with a heading for each stage unless all operations are in the walk."""
+    """Yield the cells of rows (stage, cells), with a heading for each stage unless all
+    operations are in the walk.
+    """
     for stage, found in itertools.groupby(rows, key=lambda row: row[0]):
         if any(one != WALK for one, _ in rows):
             yield from ((), (f"{stage}:",))
         yield from (cells for _, cells in found)
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead, for programs.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON instead, for programs."
+)
 
 
 def print_json(content: Any) -> None:
-    """Print indented JSON. Objects are printed as their attributes, under the names that they have in Python."""
-    click.echo(json.dumps(content, indent=2, default=lambda one: dict(one) if isinstance(one, Mapping) else vars(one)))
+    """Print indented JSON. Objects are printed as their attributes, under the names
+    that they have in Python.
+    """
+    click.echo(
+        json.dumps(
+            content,
+            indent=2,
+            default=lambda one: dict(one) if isinstance(one, Mapping) else vars(one),
+        )
+    )
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print a line, above the progress bar if one is shown. Of several processes, only the first prints.
+    """Print a line, above the progress bar if one is shown. Of several processes, only
+    the first prints.
 
     If the reader of the output has ended (`hba search | head`), the work continues.
     """
@@ -110,27 +154,38 @@ def say(text: str, *, err: bool = False) -> None:
         return
     name = "stderr" if err else "stdout"
     try:
-        # click.echo would bypass the progress bar, which replaces sys.stdout and sys.stderr.
+        # click.echo would bypass the progress bar, which replaces sys.stdout and
+        # sys.stderr.
         print(text, file=getattr(sys, name), flush=True)
     except BrokenPipeError:
         setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 open until the process ends
 
 
 def classes_line(names: Sequence[str], n_left_out: int, folder: Path | None) -> str:
-    """`2 classes: cats, dogs; 2 files left out: runs/pets-1/left_out.csv`; only three classes are named."""
+    """`2 classes: cats, dogs; 2 files left out: runs/pets-1/left_out.csv`; only three
+    classes are named.
+    """
     # It imports PyTorch, which takes seconds.
     from hba.data.reading import LEFT_OUT_NAME
 
     names = [name if name.isprintable() else ascii(name)[1:-1] for name in names]
     classes = f"{len(names)} classes: {first_of(names)}"
     listed = "" if folder is None else f": {folder / LEFT_OUT_NAME}"
-    return f"{classes}; {counted(n_left_out, 'file')} left out{listed}" if n_left_out else classes
+    return (
+        f"{classes}; {counted(n_left_out, 'file')} left out{listed}"
+        if n_left_out
+        else classes
+    )
 
 
 def operations_file_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option --operations-file, which registers operations before the command starts."""
+    """Add the option --operations-file, which registers operations before the command
+    starts.
+    """
 
-    def load(context: click.Context, parameter: click.Parameter, paths: tuple[Path, ...]) -> None:
+    def load(
+        context: click.Context, parameter: click.Parameter, paths: tuple[Path, ...]
+    ) -> None:
         if not context.resilient_parsing:
             for path in paths:
                 load_operations_file(path)
@@ -142,19 +197,27 @@ def operations_file_option(command: Callable[..., Any]) -> Callable[..., Any]:
         multiple=True,
         expose_value=False,
         callback=load,
-        help="Python file that registers your own operations or regularizers. It is executed.",
+        help=(
+            "Python file that registers your own operations or regularizers. It is"
+            " executed."
+        ),
     )(command)
 
 
 def operations_file_arguments() -> str:
-    """` --operations-file FILE` for each file that was given, to append to a printed command."""
+    """` --operations-file FILE` for each file that was given, to append to a printed
+    command.
+    """
     paths = click.get_current_context().meta.get(OPERATIONS_FILES, ())
     return "".join(f" --operations-file {shlex.quote(str(path))}" for path in paths)
 
 
 def resume_line(command: str, folder: Path) -> str:
     """Say how to resume a run."""
-    return f"Resume with:\n  hba {command} --out {shlex.quote(str(folder))} --resume{operations_file_arguments()}"
+    return (
+        f"Resume with:\n  hba {command} --out {shlex.quote(str(folder))}"
+        f" --resume{operations_file_arguments()}"
+    )
 
 
 @contextlib.contextmanager
@@ -173,24 +236,39 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 @contextlib.contextmanager
 def trainings_kept(folder: Path, n_done: Callable[[], int]) -> Iterator[None]:
-    """Use around an evaluation: if it stops early, print how many trainings are kept, and how to resume it."""
+    """Use around an evaluation: if it stops early, print how many trainings are kept,
+    and how to resume it.
+    """
     with terminated_as_interrupted():
         try:
             yield
         except (KeyboardInterrupt, HbaError) as error:
-            is_begun = isinstance(error, KeyboardInterrupt) and folder.is_dir() and any(folder.iterdir())
+            is_begun = (
+                isinstance(error, KeyboardInterrupt)
+                and folder.is_dir()
+                and any(folder.iterdir())
+            )
             if n_done() or is_begun:
-                how = f"; to do the others, repeat the command with --out {shlex.quote(str(folder))} --resume"
+                how = (
+                    "; to do the others, repeat the command with --out"
+                    f" {shlex.quote(str(folder))} --resume"
+                )
                 # A training that diverged would diverge again.
-                say(f"finished trainings: {n_done()}{'' if isinstance(error, DivergedError) else how}", err=True)
+                say(
+                    "finished trainings:"
+                    f" {n_done()}{'' if isinstance(error, DivergedError) else how}",
+                    err=True,
+                )
             raise
 
 
 @contextlib.contextmanager
 def run_folder(out: Path | None, name: str, *, resume: bool = False) -> Iterator[Path]:
-    """Yield `out`, or a new folder runs/<name>-<number> with the first free number, which is removed if it stays empty.
+    """Yield `out`, or a new folder runs/<name>-<number> with the first free number,
+    which is removed if it stays empty.
 
-    All processes of a torchrun launch get the same folder. SettingsError for `resume` without `out`.
+    All processes of a torchrun launch get the same folder. SettingsError for `resume`
+    without `out`.
     """
     if out is not None:
         yield out

@@ -21,7 +21,8 @@ class WandbLogger(hba.SearchCallback):
 
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
         self.run.log(
-            {name: value for name, value in metrics.items() if value is not None}, step=int(metrics["epoch"] or 0)
+            {name: value for name, value in metrics.items() if value is not None},
+            step=int(metrics["epoch"] or 0),
         )
 
 
@@ -38,13 +39,27 @@ class MlflowLogger(hba.SearchCallback):
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("to", choices=["wandb", "mlflow"])
     arguments.add_argument("--epochs", type=int, default=60)
     given = arguments.parse_args()
     module = importlib.import_module(given.to)
-    logger = WandbLogger(module.init(project="hba")) if given.to == "wandb" else MlflowLogger(module)
-    print(hba.search("digits", algorithm="lookahead", epochs=given.epochs, callback=logger, progress=True))
+    logger = (
+        WandbLogger(module.init(project="hba"))
+        if given.to == "wandb"
+        else MlflowLogger(module)
+    )
+    print(
+        hba.search(
+            "digits",
+            algorithm="lookahead",
+            epochs=given.epochs,
+            callback=logger,
+            progress=True,
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
-"""Hypernetwork-Based Augmentation: find a data-augmentation schedule for your own images in one training.
+"""Hypernetwork-Based Augmentation: find a data-augmentation schedule for your own
+images in one training.
 
-Importing hba is fast: PyTorch and other slow packages are not imported until you use a public name that needs them.
-The import does nothing else, and sets no environment variable.
+Importing hba is fast: PyTorch and other slow packages are not imported until you use a
+public name that needs them. The import does nothing else, and sets no environment
+variable.
 
-If other programs use the cores too, set OMP_WAIT_POLICY=PASSIVE before the first import of torch, as the command line
-does. Otherwise, PyTorch's threads spin while they wait for each other, and a search on busy cores is several times
-slower than with threads that yield their core.
+If other programs use the cores too, set OMP_WAIT_POLICY=PASSIVE before the first import
+of torch, as the command line does. Otherwise, PyTorch's threads spin while they wait
+for each other, and a search on busy cores is several times slower than with threads
+that yield their core.
 """
 
 import pkgutil
@@ -50,7 +53,11 @@ if TYPE_CHECKING:
     from hba.policy.module import Policy as Policy
     from hba.policy.space import SearchSpace as SearchSpace
     from hba.policy.spaces import SPACES as SPACES, search_space as search_space
-    from hba.policy_choice import AutoCallback as AutoCallback, AutoResult as AutoResult, auto as auto
+    from hba.policy_choice import (
+        AutoCallback as AutoCallback,
+        AutoResult as AutoResult,
+        auto as auto,
+    )
     from hba.policy_evaluation import (
         EvaluationCallback as EvaluationCallback,
         EvaluationResult as EvaluationResult,
@@ -67,17 +74,26 @@ if TYPE_CHECKING:
     from hba.policy_search.search import search as search
     from hba.policy_search.seeds import repeated_search as repeated_search
     from hba.regularization.groups import register_regularizer as register_regularizer
-    from hba.regularization.regularizer import Hyperparameter as Hyperparameter, Regularizer as Regularizer
+    from hba.regularization.regularizer import (
+        Hyperparameter as Hyperparameter,
+        Regularizer as Regularizer,
+    )
     from hba.report.answer import Answer as Answer
     from hba.report.compare import Comparison as Comparison, compare as compare
     from hba.report.over_seeds import OverSeeds as OverSeeds
     from hba.report.page import write_report as write_report
-    from hba.schedule.library import load_policy as load_policy, policy_names as policy_names
+    from hba.schedule.library import (
+        load_policy as load_policy,
+        policy_names as policy_names,
+    )
     from hba.schedule.mixing import BatchTransform as BatchTransform, Mixing as Mixing
     from hba.schedule.schedule import Schedule as Schedule
     from hba.schedule.transform import PolicyTransform as PolicyTransform
     from hba.training.augmentation import Augmentation as Augmentation
-    from hba.training.trained_network import TrainedNetwork as TrainedNetwork, load_network as load_network
+    from hba.training.trained_network import (
+        TrainedNetwork as TrainedNetwork,
+        load_network as load_network,
+    )
 
 _NAMES = {
     "hba.policy_choice": ("AutoCallback", "AutoResult", "auto"),
@@ -88,9 +104,19 @@ _NAMES = {
     "hba.policy.module": ("Policy",),
     "hba.policy.space": ("SearchSpace",),
     "hba.policy.spaces": ("SPACES", "search_space"),
-    "hba.policy_evaluation": ("EvaluationCallback", "EvaluationResult", "Verdict", "evaluate"),
+    "hba.policy_evaluation": (
+        "EvaluationCallback",
+        "EvaluationResult",
+        "Verdict",
+        "evaluate",
+    ),
     "hba.policy_evaluation.train": ("train",),
-    "hba.policy_search.callbacks": ("SearchCallback", "SearchPlan", "SearchResult", "TensorBoardLogger"),
+    "hba.policy_search.callbacks": (
+        "SearchCallback",
+        "SearchPlan",
+        "SearchResult",
+        "TensorBoardLogger",
+    ),
     "hba.policy_search.search": ("search",),
     "hba.policy_search.seeds": ("repeated_search",),
     "hba.regularization.groups": ("register_regularizer",),
@@ -108,10 +134,12 @@ _NAMES = {
 }
 __version__ = VERSION
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
-_FOLDERS = [name for _, name, is_package in pkgutil.iter_modules(__path__) if is_package]
+_FOLDERS = [
+    name for _, name, is_package in pkgutil.iter_modules(__path__) if is_package
+]
 
-# An installed package has hba.cli and hba.policies inside. A checkout, which Python finds first if it is started there,
-# has them beside this folder.
+# An installed package has hba.cli and hba.policies inside. A checkout, which Python
+# finds first if it is started there, has them beside this folder.
 _CHECKOUT = Path(__file__).resolve().parents[1]
 if (_CHECKOUT / "pyproject.toml").is_file() and (_CHECKOUT / "policies").is_dir():
     __path__.append(str(_CHECKOUT))

@@ -1,14 +1,21 @@
-"""Errors that a user can act on. The command line prints each as one line and exits with code 2."""
+"""Errors that a user can act on. The command line prints each as one line and exits
+with code 2.
+"""
 
 
 class HbaError(Exception):
-    """Base class of all errors raised for a user's mistake or a run that cannot continue.
+    """Base class of all errors raised for a user's mistake or a run that cannot
+    continue.
 
-    The message is always one line: unprintable characters in names and values become escapes, such as `\\n`.
+    The message is always one line: unprintable characters in names and values become
+    escapes, such as `\\n`.
     """
 
     def __init__(self, message: str = "") -> None:
-        escaped = (one if one.isprintable() else one.encode("unicode_escape").decode() for one in message)
+        escaped = (
+            one if one.isprintable() else one.encode("unicode_escape").decode()
+            for one in message
+        )
         super().__init__("".join(escaped))
 
 

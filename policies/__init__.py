@@ -1,1 +1,3 @@
-"""Schedules that ship with the package, one JSON file each; hba.load_policy takes their names."""
+"""Schedules that ship with the package, one JSON file each; hba.load_policy takes their
+names.
+"""

@@ -1,7 +1,9 @@
-"""Makes golden/computed.json: what searches and an evaluation compute in double precision.
+"""Makes golden/computed.json: what searches and an evaluation compute in double
+precision.
 
-Processors add in different orders, so their last bits differ. In single precision, a few
-steps carry that far; in double precision, the results of these few steps agree to 1e-12.
+Processors add in different orders, so their last bits differ. In single precision, a
+few steps carry that far; in double precision, the results of these few steps agree to
+1e-12.
 
 `python tests/computed.py` writes the file anew, with the code as it is now.
 """
@@ -24,9 +26,12 @@ import hba
 GOLDEN = Path(__file__).parent / "golden"
 COMPUTED = GOLDEN / "computed.json"
 MOVED = GOLDEN / "moved-0.1.0.json"
-"""The schedule that ships, in four epochs: no row of it is like where its search began."""
+"""The schedule that ships, in four epochs: no row of it is like where its search began.
+"""
 
-SHORT: Mapping[str, Any] = MappingProxyType({"device": "cpu", "model": "wrn-10-1", "epochs": 3, "batch_size": 8})
+SHORT: Mapping[str, Any] = MappingProxyType(
+    {"device": "cpu", "model": "wrn-10-1", "epochs": 3, "batch_size": 8}
+)
 OF_LAMBDA_STEPS: Mapping[str, Any] = MappingProxyType(
     {
         "lambda_betas": (0.5, 0.9),
@@ -36,22 +41,36 @@ OF_LAMBDA_STEPS: Mapping[str, Any] = MappingProxyType(
     }
 )
 PAPER: Mapping[str, Any] = MappingProxyType({"paper": True, **SHORT})
-FORMER_LOOKAHEAD: Mapping[str, Any] = MappingProxyType({"algorithm": "lookahead", **FORMER, **SHORT})
+FORMER_LOOKAHEAD: Mapping[str, Any] = MappingProxyType(
+    {"algorithm": "lookahead", **FORMER, **SHORT}
+)
 TUNED = "augmentation,dropout,weight-decay,input-dropout"
 SEARCHES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "race": {**SHORT, "epochs": 8},
         "lookahead": {"algorithm": "lookahead", **SHORT},
         "lookahead, former": FORMER_LOOKAHEAD,
-        "lookahead, one draw": {**FORMER_LOOKAHEAD, "reward_draws": 1, "train_steps": 2},
-        "lookahead, all set": {**FORMER_LOOKAHEAD, "reward_draws": 3, **OF_LAMBDA_STEPS},
+        "lookahead, one draw": {
+            **FORMER_LOOKAHEAD,
+            "reward_draws": 1,
+            "train_steps": 2,
+        },
+        "lookahead, all set": {
+            **FORMER_LOOKAHEAD,
+            "reward_draws": 3,
+            **OF_LAMBDA_STEPS,
+        },
         "hba": PAPER,
         "hba, all set": {**PAPER, "sharing": "conv", **OF_LAMBDA_STEPS},
         "hba, centered": {**PAPER, "response": "centered", "initial_fraction": 0.5},
         "hba, separate": {**PAPER, "response": "separate", "train_steps": 4},
         "hba, linearized": {**PAPER, "response": "linearized"},
         "fixed-noise": {**PAPER, "algorithm": "fixed-noise"},
-        "hyper-population": {**PAPER, "algorithm": "hyper-population", "population_size": 4},
+        "hyper-population": {
+            **PAPER,
+            "algorithm": "hyper-population",
+            "population_size": 4,
+        },
         "population": {**PAPER, "algorithm": "population", "population_size": 4},
         "joint": {**SHORT, "algorithm": "joint", "tune": TUNED},
         "stn": {**SHORT, "algorithm": "stn", **SELF_TUNING["stn"]},
@@ -59,7 +78,16 @@ SEARCHES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     }
 )
 """By name, settings that say what the algorithm does."""
-AGAINST = ("none", "cutout", "start", "middle", "static", "final", "randaugment", "trivialaugment")
+AGAINST = (
+    "none",
+    "cutout",
+    "start",
+    "middle",
+    "static",
+    "final",
+    "randaugment",
+    "trivialaugment",
+)
 
 in_double_precision = patch("hba.utils.devices.PRECISION", "float64")
 
@@ -69,14 +97,20 @@ def of_search(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The last logits of the policy and the last metrics, to which all before has led."""
     result = hba.search(small_data(), **settings)
     last = result.metrics[-1]
-    metrics = {name: value for name, value in last.items() if name != "seconds" and value is not None}
+    metrics = {
+        name: value
+        for name, value in last.items()
+        if name != "seconds" and value is not None
+    }
     return {"lam": result.lam.tolist(), "metrics": metrics}
 
 
 @in_double_precision
 def of_evaluation() -> dict[str, list[float | None]]:
     """Test losses by row."""
-    result = hba.evaluate(MOVED, tiny_data(), against=list(AGAINST), seeds=1, jobs=1, **SHORT)
+    result = hba.evaluate(
+        MOVED, tiny_data(), against=list(AGAINST), seeds=1, jobs=1, **SHORT
+    )
     return {row.name: list(row.test_loss or ()) for row in result.rows}
 
 
@@ -103,4 +137,6 @@ def computed() -> dict[str, Any]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    COMPUTED.write_text(json.dumps(computed(), separators=(",", ":")) + "\n", encoding="utf-8")
+    COMPUTED.write_text(
+        json.dumps(computed(), separators=(",", ":")) + "\n", encoding="utf-8"
+    )

@@ -10,8 +10,8 @@ from typing import Any
 import hypothesis
 import pytest
 
-# Several processes share the cores; threads that spin while they wait would take them from the others. PyTorch reads it
-# when it is loaded.
+# Several processes share the cores; threads that spin while they wait would take them
+# from the others. PyTorch reads it when it is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch
@@ -29,20 +29,27 @@ from hba.utils import devices
 
 # The same examples everywhere, however long they take.
 hypothesis.settings.register_profile(
-    "hba", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "hba",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("hba")
 
 
 @pytest.fixture(autouse=True, scope="session")
 def one_thread() -> None:
-    """Networks this small only wait for each other's threads; one is several times faster on busy cores."""
+    """Networks this small only wait for each other's threads; one is several times
+    faster on busy cores.
+    """
     torch.set_num_threads(1)
 
 
 @pytest.fixture
 def double_precision(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """For comparisons of several steps, which carry the rounding of single precision far."""
+    """For comparisons of several steps, which carry the rounding of single precision
+    far.
+    """
     monkeypatch.setattr(devices, "PRECISION", "float64")
     torch.set_default_dtype(torch.float64)
     yield
@@ -51,7 +58,9 @@ def double_precision(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def no_process_is_left() -> Iterator[None]:
-    """Of those that a test has started; libraries that other tests use keep some for later."""
+    """Of those that a test has started; libraries that other tests use keep some for
+    later.
+    """
     before = set(multiprocessing.active_children())
     yield
     assert set(multiprocessing.active_children()) <= before
@@ -68,8 +77,11 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.fixture
-def registered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str, Operation]]:
-    """The operations that the test registers, by name: none at first, and forgotten after it.
+def registered(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[dict[str, Operation]]:
+    """The operations that the test registers, by name: none at first, and forgotten
+    after it.
 
     So are the modules of operations files in the test's folder.
     """
@@ -87,7 +99,10 @@ def machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machines]:
     pytest.importorskip("ray", reason="needs the extra cluster")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     # Where machines import what this process imports.
-    here = [str(Path(hba.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    here = [
+        str(Path(hba.__file__).parents[1]),
+        *filter(None, [os.environ.get("PYTHONPATH")]),
+    ]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(here))
     made = Machines()
     try:
@@ -100,7 +115,9 @@ def machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machines]:
 def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A search on classes whose names try to get out of their place."""
     folder = tmp_path_factory.mktemp("search")
-    data = SearchData("<b>data</b>", EVIL, small_images(24, seed=0), small_images(16, seed=1))
+    data = SearchData(
+        "<b>data</b>", EVIL, small_images(24, seed=0), small_images(16, seed=1)
+    )
     settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 5, "validate_every": 2}
     assert hba.search(data, out=folder, **settings).report == folder / "report.html"
     return folder
@@ -111,18 +128,38 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory, searched: Path) -> Path:
     folder = tmp_path_factory.mktemp("evaluation")
     tiny = tiny_data()
     data = EvaluationData("tiny", EVIL, tiny.train, tiny.test)
-    settings = {"model": "wrn-10-1", "epochs": 1, "batch_size": 20, "device": "cpu", "seeds": 2}
-    result = hba.evaluate(searched, data, against=("none", "start"), out=folder, **settings)  # type: ignore[arg-type]
+    settings: dict[str, Any] = {
+        "model": "wrn-10-1",
+        "epochs": 1,
+        "batch_size": 20,
+        "device": "cpu",
+        "seeds": 2,
+    }
+    result = hba.evaluate(
+        searched, data, against=("none", "start"), out=folder, **settings
+    )
     assert result.report == folder / "report.html"
     return folder
 
 
 @pytest.fixture(scope="session")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A search of one operation and regularizers, `both`, and one of regularizers `alone`."""
+    """A search of one operation and regularizers, `both`, and one of regularizers
+    `alone`.
+    """
     folder = tmp_path_factory.mktemp("tuned")
     for name, tune in TUNES.items():
         operations = {"operations": ("Rotate",)} if name == "both" else {}
-        settings: dict[str, Any] = {**SMALL_SETTINGS, "algorithm": "joint", **operations}
-        hba.search(small_data(), tune=tune, network=WithDropout(), out=folder / name, **settings)
+        settings: dict[str, Any] = {
+            **SMALL_SETTINGS,
+            "algorithm": "joint",
+            **operations,
+        }
+        hba.search(
+            small_data(),
+            tune=tune,
+            network=WithDropout(),
+            out=folder / name,
+            **settings,
+        )
     return folder

@@ -1,4 +1,6 @@
-"""The documents, the commands and examples in them, and the files that these name, as small as can be."""
+"""The documents, the commands and examples in them, and the files that these name, as
+small as can be.
+"""
 
 import re
 import shlex
@@ -14,8 +16,16 @@ import hba
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
 CLASSES = ("cat", "dog", "horse")
-TINY: dict[str, Any] = {"epochs": 2, "batch_size": 8, "model": "wrn-10-1", "image_size": 8, "device": "cpu"}
-BLOCK = re.compile(r"^```(?P<language>bash|console)\n(?P<lines>.*?)^```", re.DOTALL | re.MULTILINE)
+TINY: dict[str, Any] = {
+    "epochs": 2,
+    "batch_size": 8,
+    "model": "wrn-10-1",
+    "image_size": 8,
+    "device": "cpu",
+}
+BLOCK = re.compile(
+    r"^```(?P<language>bash|console)\n(?P<lines>.*?)^```", re.DOTALL | re.MULTILINE
+)
 
 
 def text_of(document: str | Path) -> str:
@@ -24,7 +34,10 @@ def text_of(document: str | Path) -> str:
 
 def blocks_of(text: str, language: str) -> list[str]:
     """The code of each block, but for those marked as compiled only."""
-    fence = re.compile(rf"^(<!-- compiled only -->\n)?```{language}\n(.*?)^```", re.DOTALL | re.MULTILINE)
+    fence = re.compile(
+        rf"^(<!-- compiled only -->\n)?```{language}\n(.*?)^```",
+        re.DOTALL | re.MULTILINE,
+    )
     return [found[2] for found in fence.finditer(text) if not found[1]]
 
 
@@ -43,15 +56,26 @@ class Command(NamedTuple):
 
 
 def commands_in_blocks() -> list[Command]:
-    """In their order; in a console, the lines after the prompt. `time` before a command is dropped."""
+    """In their order; in a console, the lines after the prompt. `time` before a command
+    is dropped.
+    """
     found = []
     for document in DOCUMENTS:
         for block in BLOCK.finditer(text_of(document)):
             lines = block["lines"].splitlines()
             if block["language"] == "console":
-                lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
-            calls = [call.strip().removeprefix("time ") for line in lines for call in line.split(" && ")]
-            found += [Command(document.name, tuple(shlex.split(call, comments=True))) for call in calls]
+                lines = [
+                    line.removeprefix("$ ") for line in lines if line.startswith("$ ")
+                ]
+            calls = [
+                call.strip().removeprefix("time ")
+                for line in lines
+                for call in line.split(" && ")
+            ]
+            found += [
+                Command(document.name, tuple(shlex.split(call, comments=True)))
+                for call in calls
+            ]
     return [command for command in dict.fromkeys(found) if command.words]
 
 
@@ -66,6 +90,13 @@ def make_images(folder: Path) -> None:
 
 
 def make_runs(folder: Path, names: Iterable[str]) -> None:
-    """Searches in runs/NAME, each on the images in the folder of that name without its number."""
+    """Searches in runs/NAME, each on the images in the folder of that name without its
+    number.
+    """
     for seed, name in enumerate(names):
-        hba.search(folder / name.partition("-")[0], out=folder / "runs" / name, seed=seed, **TINY)
+        hba.search(
+            folder / name.partition("-")[0],
+            out=folder / "runs" / name,
+            seed=seed,
+            **TINY,
+        )

@@ -1,4 +1,6 @@
-"""Schedule files with mistakes of any kind, which are read, or refused in one clear line."""
+"""Schedule files with mistakes of any kind, which are read, or refused in one clear
+line.
+"""
 
 import copy
 import json
@@ -15,17 +17,49 @@ from hba.schedule.summary import summarize_regularizers
 LONGEST = 7000
 """Characters of a message."""
 VALUES = st.one_of(
-    st.sampled_from([-1, 10**20, 10**400, 1e308, float("nan"), float("inf"), "a\nb", "\x1b[31m", "\ud800", {"": []}]),
+    st.sampled_from(
+        [
+            -1,
+            10**20,
+            10**400,
+            1e308,
+            float("nan"),
+            float("inf"),
+            "a\nb",
+            "\x1b[31m",
+            "\ud800",
+            {"": []},
+        ]
+    ),
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+        lambda inner: (
+            st.lists(inner, max_size=4)
+            | st.dictionaries(st.text(max_size=5), inner, max_size=4)
+        ),
         max_leaves=8,
     ),
 )
 SHIPPED = json.loads(files("hba.policies").joinpath("digits.json").read_text("utf-8"))
 SHORT = {**SHIPPED, "epochs": 3, "values": SHIPPED["values"][:3], "spread": 0.25}
-TUNED = json.loads((Path(__file__).parent / "golden" / "schedule-v3.json").read_text("utf-8"))
-EDITS = ("", '"', "[", "]", "{", "}", ",", ":", "NaN", "1e999", "\\u0000", "\n", "9" * 5000)
+TUNED = json.loads(
+    (Path(__file__).parent / "golden" / "schedule-v3.json").read_text("utf-8")
+)
+EDITS = (
+    "",
+    '"',
+    "[",
+    "]",
+    "{",
+    "}",
+    ",",
+    ":",
+    "NaN",
+    "1e999",
+    "\\u0000",
+    "\n",
+    "9" * 5000,
+)
 
 
 def check_schedule(text: str, folder: Path) -> None:
@@ -53,8 +87,16 @@ def schedule_texts(draw: st.DrawFn) -> str:
     for _ in range(draw(st.integers(0, 3))):
         inner = content
         while True:
-            key = draw(st.sampled_from(sorted(inner) if isinstance(inner, dict) else range(len(inner))))
-            if not isinstance(inner[key], dict | list) or not inner[key] or draw(st.integers(0, 4)) == 0:
+            key = draw(
+                st.sampled_from(
+                    sorted(inner) if isinstance(inner, dict) else range(len(inner))
+                )
+            )
+            if (
+                not isinstance(inner[key], dict | list)
+                or not inner[key]
+                or draw(st.integers(0, 4)) == 0
+            ):
                 break
             inner = inner[key]
         if draw(st.integers(0, 4)):

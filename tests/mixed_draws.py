@@ -1,4 +1,5 @@
-"""Search spaces of several kinds of operations, and draws from them in which every operation occurs.
+"""Search spaces of several kinds of operations, and draws from them in which every
+operation occurs.
 
 The own operations are strict: they refuse a magnitude that is not theirs.
 """
@@ -25,7 +26,10 @@ def bar(images: Tensor, share: Tensor, fill: Tensor, position: Tensor) -> Tensor
     """Columns from the place on, to the right, or to the left for a negative share."""
     assert ((share.abs() >= 0.25) & (share.abs() <= 0.5)).all()
     width = images.shape[3]
-    beyond = (torch.arange(width, device=images.device) - (position[:, 0] * width).floor()[:, None]) / width
+    beyond = (
+        torch.arange(width, device=images.device)
+        - (position[:, 0] * width).floor()[:, None]
+    ) / width
     covered = (beyond * share[:, None] >= 0) & (beyond.abs() <= share.abs()[:, None])
     return torch.where(covered[:, None, None, :], fill[:, None, None], images)
 
@@ -36,11 +40,21 @@ def mirror(images: Tensor) -> Tensor:
 
 OWN = (
     Operation("Shade", shade, (2.0, 4.0), "row of the table"),
-    Operation("Bar", bar, (0.25, 0.5), "share of the width", signed=True, uses_fill=True, n_uniforms=2),
+    Operation(
+        "Bar",
+        bar,
+        (0.25, 0.5),
+        "share of the width",
+        signed=True,
+        uses_fill=True,
+        n_uniforms=2,
+    ),
     Operation("Mirror", mirror),
 )
 
-BILINEAR = tuple(operation.with_interpolation("bilinear") for operation in OPERATIONS.values())
+BILINEAR = tuple(
+    operation.with_interpolation("bilinear") for operation in OPERATIONS.values()
+)
 TWO_INTERPOLATIONS = (
     OPERATIONS["Rotate"],
     OPERATIONS["ShearX"].with_interpolation("bilinear"),
@@ -55,7 +69,9 @@ SPACES = {
     "nearest and bilinear": SearchSpace(TWO_INTERPOLATIONS),
     "own operations": SearchSpace((*OWN, *OPERATIONS.values())),
     "only own operations": SearchSpace(OWN, copies=1),
-    "up to 4 operations": SearchSpace((*OPERATIONS.values(), *OWN), count_probabilities=(0.1, 0.2, 0.2, 0.2, 0.3)),
+    "up to 4 operations": SearchSpace(
+        (*OPERATIONS.values(), *OWN), count_probabilities=(0.1, 0.2, 0.2, 0.2, 0.3)
+    ),
 }
 
 
@@ -74,15 +90,21 @@ def random_values(space: SearchSpace, n_images: int, seed: int) -> Tensor:
 
 def mixed_draw(space: SearchSpace, n_images: int, seed: int) -> BatchSample:
     """Every operation occurs, and images without any."""
-    draw = draw_with_trace(space, random_values(space, n_images, seed), n_images, seeded(seed + 1))[0]
-    drawn = {slot // space.copies for slot in draw.slots.flatten().tolist() if slot >= 0}
+    draw = draw_with_trace(
+        space, random_values(space, n_images, seed), n_images, seeded(seed + 1)
+    )[0]
+    drawn = {
+        slot // space.copies for slot in draw.slots.flatten().tolist() if slot >= 0
+    }
     assert drawn == set(range(len(space.operations)))
     assert (draw.slots < 0).all(dim=1).any()
     return draw
 
 
 def draw_of_one(operation: Operation, n_images: int, seed: int) -> BatchSample:
-    """The operation on every image of a batch, for space_of_one: random magnitudes with both signs, random places."""
+    """The operation on every image of a batch, for space_of_one: random magnitudes with
+    both signs, random places.
+    """
     return BatchSample(
         slots=torch.zeros(n_images, 1, dtype=torch.long),
         magnitudes=magnitudes_for(operation, n_images, seed)[:, None],
@@ -91,7 +113,9 @@ def draw_of_one(operation: Operation, n_images: int, seed: int) -> BatchSample:
 
 
 def rows_of(draw: BatchSample, images: slice) -> BatchSample:
-    return BatchSample(draw.slots[images], draw.magnitudes[images], draw.positions[images])
+    return BatchSample(
+        draw.slots[images], draw.magnitudes[images], draw.positions[images]
+    )
 
 
 def fill_of(images: Tensor) -> Tensor:

@@ -21,8 +21,12 @@ class Shown(NamedTuple):
     part: str
 
 
-def write_images(folder: Path, parts: Mapping[str, int], kind: str = "png", seed: int = 0) -> list[Shown]:
-    """That many noisy images of each class in each part, 12x10, in folders <part>/<class>; in <class> for no part."""
+def write_images(
+    folder: Path, parts: Mapping[str, int], kind: str = "png", seed: int = 0
+) -> list[Shown]:
+    """That many noisy images of each class in each part, 12x10, in folders
+    <part>/<class>; in <class> for no part.
+    """
     random = np.random.default_rng(seed)
     shown = []
     for part, count in parts.items():
@@ -30,19 +34,25 @@ def write_images(folder: Path, parts: Mapping[str, int], kind: str = "png", seed
             for number in range(count):
                 path = folder / part / label / f"{part}-{number:02}.{kind}"
                 path.parent.mkdir(parents=True, exist_ok=True)
-                Image.fromarray(random.integers(0, 256, (10, 12, 3), dtype=np.uint8)).save(path)
+                Image.fromarray(
+                    random.integers(0, 256, (10, 12, 3), dtype=np.uint8)
+                ).save(path)
                 shown.append(Shown(str(path.relative_to(folder)), label, part))
     return shown
 
 
 def pixels(folder: Path, shown: Sequence[Shown]) -> np.ndarray:
     """(N, H, W, 3)."""
-    return np.stack([np.asarray(Image.open(folder / one.path).convert("RGB")) for one in shown])
+    return np.stack(
+        [np.asarray(Image.open(folder / one.path).convert("RGB")) for one in shown]
+    )
 
 
 def as_frame(shown: Sequence[Shown]) -> pandas.DataFrame:
     """In an order that is none; without the column of splits where there are none."""
-    frame = pandas.DataFrame(shown, columns=["path", "label", "split"]).sample(frac=1, random_state=0)
+    frame = pandas.DataFrame(shown, columns=["path", "label", "split"]).sample(
+        frac=1, random_state=0
+    )
     return frame if all(one.part for one in shown) else frame.drop(columns="split")
 
 
@@ -57,7 +67,9 @@ def as_parquet(folder: Path, shown: Sequence[Shown]) -> Path:
 
 
 def as_npz(folder: Path, shown: Sequence[Shown]) -> Path:
-    """As MedMNIST does: train_images, train_labels (N, 1), ...; images and labels without splits."""
+    """As MedMNIST does: train_images, train_labels (N, 1), ...; images and labels
+    without splits.
+    """
     arrays: dict[str, Any] = {}
     for part in dict.fromkeys(one.part for one in shown):
         of_part = [one for one in shown if one.part == part]
@@ -73,12 +85,19 @@ def as_saved(folder: Path, shown: Sequence[Shown]) -> Path:
     import datasets
 
     datasets.disable_progress_bars()
-    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=list(CLASSES))})
+    features = datasets.Features(
+        {"image": datasets.Image(), "label": datasets.ClassLabel(names=list(CLASSES))}
+    )
     parts = {}
     for part in dict.fromkeys(one.part for one in shown):
         of_part = [one for one in shown if one.part == part]
-        columns = {"image": [str(folder / one.path) for one in of_part], "label": [one.label for one in of_part]}
-        parts["validation" if part == "val" else part] = datasets.Dataset.from_dict(columns, features=features)
+        columns = {
+            "image": [str(folder / one.path) for one in of_part],
+            "label": [one.label for one in of_part],
+        }
+        parts["validation" if part == "val" else part] = datasets.Dataset.from_dict(
+            columns, features=features
+        )
     if "" in parts:
         parts[""].save_to_disk(str(folder / "saved"))
     else:
@@ -89,4 +108,6 @@ def as_saved(folder: Path, shown: Sequence[Shown]) -> Path:
 WRITERS: Mapping[str, Callable[[Path, Sequence[Shown]], Path]] = MappingProxyType(
     {"csv": as_csv, "parquet": as_parquet, "npz": as_npz, "saved": as_saved}
 )
-"""By format, what writes the images beside their folders and returns what to give to hba."""
+"""By format, what writes the images beside their folders and returns what to give to
+hba.
+"""

@@ -21,7 +21,9 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def pretrained(n_classes: int = CLASSES_THERE, seed: int = 9, name: str = NAME) -> nn.Module:
+def pretrained(
+    n_classes: int = CLASSES_THERE, seed: int = 9, name: str = NAME
+) -> nn.Module:
     """A network whose running statistics are no longer those of a new one."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

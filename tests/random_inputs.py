@@ -13,13 +13,17 @@ def seeded(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def random_images(shape: Sequence[int], seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
+def random_images(
+    shape: Sequence[int], seed: int, dtype: torch.dtype = torch.float32
+) -> Tensor:
     """Uniform in [0, 1], not on the 8-bit grid, with some exact ends."""
     images = torch.rand(*shape, generator=seeded(seed), dtype=torch.float64)
     return (images * 1.2 - 0.1).clamp(0, 1).to(dtype)
 
 
-def eight_bit_images(shape: Sequence[int], seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
+def eight_bit_images(
+    shape: Sequence[int], seed: int, dtype: torch.dtype = torch.float32
+) -> Tensor:
     return random_images(shape, seed, dtype).mul(255).round() / 255
 
 

@@ -7,7 +7,11 @@ class Machines:
     def __init__(self) -> None:
         from ray.cluster_utils import Cluster as LocalCluster
 
-        size = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80_000_000}
+        size = {
+            "num_cpus": 1,
+            "include_dashboard": False,
+            "object_store_memory": 80_000_000,
+        }
         self.all = LocalCluster(initialize_head=True, head_node_args=size)
         self.other = self.all.add_node(num_cpus=1, object_store_memory=80_000_000)
         self.address = str(self.all.address)

@@ -1,4 +1,6 @@
-"""Records steps on a CPU as a GPU records them: the kernels of one run, without the Python that launched them."""
+"""Records steps on a CPU as a GPU records them: the kernels of one run, without the
+Python that launched them.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -14,12 +16,15 @@ T = TypeVar("T")
 
 
 class TracingRecorder:
-    """Records a step as a list of PyTorch's operations, with the tensors and generators that they change.
+    """Records a step as a list of PyTorch's operations, with the tensors and generators
+    that they change.
 
     state, generators: as StepGraphs takes them.
     """
 
-    def __init__(self, state: Any = (), generators: Sequence[torch.Generator] = ()) -> None:
+    def __init__(
+        self, state: Any = (), generators: Sequence[torch.Generator] = ()
+    ) -> None:
         self.state, self.generators = state, generators
 
     def clear(self) -> None:
@@ -35,7 +40,9 @@ class TracingRecorder:
             outputs = step(*inputs)
         return outputs, found.waits[0] if found.waits else None
 
-    def record(self, step: Callable[..., T], inputs: Tensors) -> tuple[T, Callable[[], object]]:
+    def record(
+        self, step: Callable[..., T], inputs: Tensors
+    ) -> tuple[T, Callable[[], object]]:
         traced: list[T] = []
 
         def flat(*given: torch.Tensor) -> list[torch.Tensor]:
@@ -59,8 +66,12 @@ class TracingRecorder:
 
 
 def tracing_graphs(
-    state: Any, generator: torch.Generator, optimizer: torch.optim.Optimizer | None = None
+    state: Any,
+    generator: torch.Generator,
+    optimizer: torch.optim.Optimizer | None = None,
 ) -> StepGraphs:
-    """Graphs of steps that change `state` and draw from the generator, or from PyTorch's default one."""
+    """Graphs of steps that change `state` and draw from the generator, or from
+    PyTorch's default one.
+    """
     generators = [generator, torch.default_generator]
     return StepGraphs(TracingRecorder(state, generators), optimizer, state, generators)

@@ -1,4 +1,6 @@
-"""An HTML page read strictly: every tag is closed in its turn, and its texts, tables and addresses are found again."""
+"""An HTML page read strictly: every tag is closed in its turn, and its texts, tables
+and addresses are found again.
+"""
 
 import base64
 import io
@@ -10,7 +12,10 @@ from PIL import Image
 VOID = {"meta", "link", "img"}
 ADDRESSES = ("src", "href", "srcset", "action", "data", "xlink:href")
 EVIL = ("<script>alert(1)</script>", "\"><img src=x onerror='alert(2)'> & \udcff")
-TUNES = {"both": "augmentation,dropout,weight-decay,input-dropout", "alone": "dropout,weight-decay,label-smoothing"}
+TUNES = {
+    "both": "augmentation,dropout,weight-decay,input-dropout",
+    "alone": "dropout,weight-decay,label-smoothing",
+}
 
 
 class StrictPage(HTMLParser):
@@ -65,7 +70,9 @@ class StrictPage(HTMLParser):
 
     def addresses(self) -> Iterator[str]:
         for _, attributes in self.tags:
-            yield from (value or "" for name, value in attributes.items() if name in ADDRESSES)
+            yield from (
+                value or "" for name, value in attributes.items() if name in ADDRESSES
+            )
 
     def pictures(self) -> list[Image.Image]:
         """Of all img, as a browser decodes them."""
@@ -80,7 +87,11 @@ class StrictPage(HTMLParser):
 
     def headings(self, level: int) -> list[str]:
         """Texts of the headings of a level, as far as they stand in no other tag."""
-        return [text.strip() for tag, text in self.within if tag == f"h{level}" and text.strip()]
+        return [
+            text.strip()
+            for tag, text in self.within
+            if tag == f"h{level}" and text.strip()
+        ]
 
     def table_with(self, heading: str) -> list[list[str]]:
         """The table whose first row has this heading."""
@@ -89,15 +100,24 @@ class StrictPage(HTMLParser):
 
 
 def check_page(text: str) -> StrictPage:
-    """What holds of every page: it is well formed, whole by itself, and tells in words what it shows."""
+    """What holds of every page: it is well formed, whole by itself, and tells in words
+    what it shows.
+    """
     page = StrictPage(text)
     assert all(address.startswith(("data:", "#")) for address in page.addresses())
     names = [name for name, _ in page.tags]
     assert "script" not in names
-    assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
+    assert not [
+        name
+        for _, attributes in page.tags
+        for name in attributes
+        if name.startswith("on")
+    ]
     assert all(attributes.get("alt") for attributes in page.attributes_of("img"))
     for svg in page.attributes_of("svg"):
-        assert svg.get("aria-hidden") == "true" or (svg.get("role") == "img" and svg.get("aria-label"))
+        assert svg.get("aria-hidden") == "true" or (
+            svg.get("role") == "img" and svg.get("aria-label")
+        )
     assert page.attributes_of("html") == [{"lang": "en"}]
     assert page.attributes_of("meta")[0] == {"charset": "utf-8"}
     return page

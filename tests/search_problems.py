@@ -1,4 +1,6 @@
-"""A search so small that it ends in a second: two classes of 8x8 images, bright on the left or on the right."""
+"""A search so small that it ends in a second: two classes of 8x8 images, bright on the
+left or on the right.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -12,7 +14,7 @@ from hba.algorithms import ALGORITHMS, Lookahead
 from hba.data import LabelledImages, SearchData
 from hba.policy_search.config import SearchConfig
 
-SMALL_SETTINGS = {
+SMALL_SETTINGS: dict[str, Any] = {
     **{"model": "wrn-10-1", "epochs": 3, "batch_size": 8, "device": "cpu"},
     **{"algorithm": "lookahead", "train_steps": 2},
 }
@@ -20,7 +22,8 @@ SMALL_SETTINGS = {
 
 SELF_TUNING: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
-        # A response that is not centered, in all layers, diverges at the rate of the others.
+        # A response that is not centered, in all layers, diverges at the rate of the
+        # others.
         "stn": {"warm_up_epochs": 0, "learning_rate": 0.003},
         "delta-stn": {"warm_up_epochs": 0},
     }
@@ -29,17 +32,23 @@ SELF_TUNING: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 
 
 def small_settings(**settings: Any) -> dict[str, Any]:
-    """Those of a small search, but for what is given; lambda moves from the first epoch on. By look-ahead, or joint
-    where more than augmentation is tuned.
+    """Those of a small search, but for what is given; lambda moves from the first epoch
+    on. By look-ahead, or joint where more than augmentation is tuned.
     """
-    algorithm = settings.get("algorithm", "joint" if "tune" in settings else "lookahead")
+    algorithm = settings.get(
+        "algorithm", "joint" if "tune" in settings else "lookahead"
+    )
     kind = ALGORITHMS.get(str(algorithm), Lookahead)
-    able = {name: value for name, value in SMALL_SETTINGS.items() if name not in kind.idle} | {"algorithm": algorithm}
+    able = {
+        name: value for name, value in SMALL_SETTINGS.items() if name not in kind.idle
+    } | {"algorithm": algorithm}
     return {**able, **SELF_TUNING.get(kind.name, {}), **settings}
 
 
 def small_config(**settings: object) -> SearchConfig:
-    return SearchConfig.make({"data": "small", "image_size": 8, **small_settings(**settings)})
+    return SearchConfig.make(
+        {"data": "small", "image_size": 8, **small_settings(**settings)}
+    )
 
 
 def seeded(seed: int) -> torch.Generator:
@@ -56,7 +65,9 @@ def small_images(n_images: int, seed: int) -> LabelledImages:
 
 
 def small_data() -> SearchData:
-    return SearchData("small", ("left", "right"), small_images(24, seed=0), small_images(16, seed=1))
+    return SearchData(
+        "small", ("left", "right"), small_images(24, seed=0), small_images(16, seed=1)
+    )
 
 
 class WithDropout(nn.Module):
@@ -64,7 +75,11 @@ class WithDropout(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.bn, self.dropout, self.linear = nn.BatchNorm2d(3), nn.Dropout(0.5), nn.Linear(3 * 64, 2)
+        self.bn, self.dropout, self.linear = (
+            nn.BatchNorm2d(3),
+            nn.Dropout(0.5),
+            nn.Linear(3 * 64, 2),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return cast(Tensor, self.linear(self.dropout(self.bn(x).flatten(1))))

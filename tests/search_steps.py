@@ -18,24 +18,43 @@ from hba.policy_search.config import SearchConfig
 from hba.preprocessing import Baseline, Preprocessing
 
 
-def space_of(*names: str, copies: int = 1, count_probabilities: tuple[float, ...] = (0.2, 0.3, 0.5)) -> SearchSpace:
-    return SearchSpace(tuple(OPERATIONS[name] for name in names), copies, count_probabilities)
+def space_of(
+    *names: str,
+    copies: int = 1,
+    count_probabilities: tuple[float, ...] = (0.2, 0.3, 0.5),
+) -> SearchSpace:
+    return SearchSpace(
+        tuple(OPERATIONS[name] for name in names), copies, count_probabilities
+    )
 
 
 def begun(
-    space: SearchSpace | None = None, data: SearchData | None = None, network: nn.Module | None = None, **settings: Any
+    space: SearchSpace | None = None,
+    data: SearchData | None = None,
+    network: nn.Module | None = None,
+    **settings: Any,
 ) -> tuple[ImageTask, Any]:
     """A task, and the beginning of the algorithm on it."""
-    config, data, space = small_config(**settings), data or small_data(), space or SearchSpace()
+    config, data, space = (
+        small_config(**settings),
+        data or small_data(),
+        space or SearchSpace(),
+    )
     preprocessing = Preprocessing.of(data.train, Baseline())
     task = ImageTask(config, space, data, preprocessing, torch.full((3,), 0.5))
-    networks = named_networks(config.model, 2, seed=0) if network is None else lambda member: copy.deepcopy(network)
+    networks = (
+        named_networks(config.model, 2, seed=0)
+        if network is None
+        else lambda member: copy.deepcopy(network)
+    )
     return task, config.algorithm.begin(task, networks)
 
 
 def begun_as_in_the_paper(**settings: Any) -> tuple[ImageTask, Any]:
     """The same with the paper's settings, but for what is given."""
-    return begun(**{"algorithm": "hba", "initial_fraction": 0.05, "train_steps": 2, **settings})
+    return begun(
+        **{"algorithm": "hba", "initial_fraction": 0.05, "train_steps": 2, **settings}
+    )
 
 
 def algorithm_of(task: ImageTask) -> Any:
@@ -49,7 +68,10 @@ class WithFrozenLayer(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.bn, self.linear = nn.BatchNorm2d(3).requires_grad_(False), nn.Linear(3 * 64, 2)
+        self.bn, self.linear = (
+            nn.BatchNorm2d(3).requires_grad_(False),
+            nn.Linear(3 * 64, 2),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.as_tensor(self.linear(self.bn(x).flatten(1)))
@@ -89,7 +111,9 @@ def assert_same(found: Any, expected: Any) -> None:
         assert found == expected
 
 
-def next_validation(task: ImageTask, state: Any, n_batches: int = 1) -> Sequence[tuple[Tensor, Tensor]]:
+def next_validation(
+    task: ImageTask, state: Any, n_batches: int = 1
+) -> Sequence[tuple[Tensor, Tensor]]:
     """Inputs and labels of the validation batches that come next, which stay the next."""
     stream = copy.copy(state.mover.val_stream)
     stream.generator = state.mover.val_stream.generator.clone_state()

@@ -31,7 +31,9 @@ def two_sides(n_images: int, seed: int) -> LabelledImages:
 
 
 def tiny_data() -> EvaluationData:
-    return EvaluationData("tiny", ("left", "right"), two_sides(N_TRAIN, seed=0), two_sides(N_TEST, seed=1))
+    return EvaluationData(
+        "tiny", ("left", "right"), two_sides(N_TRAIN, seed=0), two_sides(N_TEST, seed=1)
+    )
 
 
 def one_operation(name: str, rows: list[list[float]]) -> Schedule:
@@ -58,7 +60,9 @@ class Mixes:
 class Answers(nn.Module):
     """A network that is a function, around one that gives it parameters and a mode."""
 
-    def __init__(self, function: Callable[[Tensor], Tensor], network: nn.Module | None = None) -> None:
+    def __init__(
+        self, function: Callable[[Tensor], Tensor], network: nn.Module | None = None
+    ) -> None:
         super().__init__()
         self.function, self.network = function, network
 
@@ -71,13 +75,19 @@ class ReadTooEarly(Exception):
 
 
 class Guarded:
-    """A test split that can be moved and counted, but not read unless a training has just done its last step."""
+    """A test split that can be moved and counted, but not read unless a training has
+    just done its last step.
+    """
 
     skipped = ()
     left_out = ()
 
     def __init__(self, images: LabelledImages, steps_per_training: int = STEPS) -> None:
-        self.guarded, self.steps_per_training, self.steps = images, steps_per_training, 0
+        self.guarded, self.steps_per_training, self.steps = (
+            images,
+            steps_per_training,
+            0,
+        )
 
     def step_done(self) -> None:
         self.steps += 1
@@ -100,4 +110,9 @@ class Guarded:
 def guarded_data() -> tuple[EvaluationData, Guarded]:
     data = tiny_data()
     guard = Guarded(two_sides(N_TEST, seed=1))
-    return EvaluationData(data.name, data.class_names, data.train, cast(LabelledImages, guard)), guard
+    return (
+        EvaluationData(
+            data.name, data.class_names, data.train, cast(LabelledImages, guard)
+        ),
+        guard,
+    )

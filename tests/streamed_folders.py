@@ -14,7 +14,13 @@ from hba.data.loader import BatchStream, StreamedImages
 from hba.data.pool import Pool
 
 SIZE = 8
-SMALL: dict[str, Any] = {"model": "wrn-10-1", "epochs": 2, "batch_size": 8, "device": "cpu", "image_size": SIZE}
+SMALL: dict[str, Any] = {
+    "model": "wrn-10-1",
+    "epochs": 2,
+    "batch_size": 8,
+    "device": "cpu",
+    "image_size": SIZE,
+}
 
 
 def write_folder(folder: Path, n_per_class: int, kind: str = "png") -> Path:
@@ -30,10 +36,14 @@ def write_folder(folder: Path, n_per_class: int, kind: str = "png") -> Path:
 
 
 def pool_in(folder: Path, skip_broken: bool = False) -> Pool:
-    return replace(folder_source(folder).train, image_size=SIZE, most_broken=99 * skip_broken)
+    return replace(
+        folder_source(folder).train, image_size=SIZE, most_broken=99 * skip_broken
+    )
 
 
-def streamed(folder: Path, workers: int = 2, skip_broken: bool = False) -> StreamedImages:
+def streamed(
+    folder: Path, workers: int = 2, skip_broken: bool = False
+) -> StreamedImages:
     return StreamedImages.of(pool_in(folder, skip_broken), workers)
 
 

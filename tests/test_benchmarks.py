@@ -1,4 +1,6 @@
-"""Benchmarks: pages are what the stored records make, and a run that is stored is not run again."""
+"""Benchmarks: pages are what the stored records make, and a run that is stored is not
+run again.
+"""
 
 import re
 import shutil
@@ -27,17 +29,22 @@ PAGES = {
     "gpu": "speed",
     "joint": "regularization",
 }
-"""The pages that the command `page` of each script writes, or whose table it fills in."""
+"""The pages that the command `page` of each script writes, or whose table it fills in.
+"""
 
 
 def output_of(script: str, *arguments: str) -> str:
-    result = CliRunner().invoke(import_module(script).main, arguments, catch_exceptions=False)
+    result = CliRunner().invoke(
+        import_module(script).main, arguments, catch_exceptions=False
+    )
     assert result.exit_code == 0, result.output
     return str(result.output)
 
 
 @pytest.mark.slow
-def test_pages_are_what_the_records_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_are_what_the_records_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written = {}
     for script, page in PAGES.items():
         folder = tmp_path / script
@@ -46,7 +53,11 @@ def test_pages_are_what_the_records_make(tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.setattr(import_module(script), "DOCS", folder)
         output_of(script, "page")
         written[script] = (folder / f"{page}.md").read_text(encoding="utf-8")
-    differ = [script for script, page in PAGES.items() if written[script] != (DOCS / f"{page}.md").read_text("utf-8")]
+    differ = [
+        script
+        for script, page in PAGES.items()
+        if written[script] != (DOCS / f"{page}.md").read_text("utf-8")
+    ]
     assert differ == []
 
 
@@ -56,15 +67,31 @@ def test_a_policy_and_a_step_launch_few_kernels_and_the_host_waits_for_none() ->
     launches = import_module("speeds.launches")
     found = {name: launches.of_policy(name) for name in launches.POLICIES}
     for name in launches.ALGORITHMS:
-        found |= {f"{name}, {step}": one for step, one in launches.of_algorithm(name, "wrn-10-1").items()}
+        found |= {
+            f"{name}, {step}": one
+            for step, one in launches.of_algorithm(name, "wrn-10-1").items()
+        }
     of_policies = {"randaugment": 295, "photo": 365, "timm": 445, "cifar10-copy": 465}
     of_steps = {
-        **{"lookahead, train_step": 600, "lookahead, gradient": 760, "hba, update_weights": 490, "hba, gradient": 80},
-        **{"stn, update_weights": 690, "stn, gradient": 300, "delta-stn, update_weights": 1550},
+        **{
+            "lookahead, train_step": 600,
+            "lookahead, gradient": 760,
+            "hba, update_weights": 490,
+            "hba, gradient": 80,
+        },
+        **{
+            "stn, update_weights": 690,
+            "stn, gradient": 300,
+            "delta-stn, update_weights": 1550,
+        },
         "delta-stn, gradient": 300,
     }
     most = {**of_policies, **of_steps}
-    assert {name: len(one.names) for name, one in found.items() if len(one.names) > most[name]} == {}
+    assert {
+        name: len(one.names)
+        for name, one in found.items()
+        if len(one.names) > most[name]
+    } == {}
     assert {name: one.waits for name, one in found.items() if one.waits} == {}
 
 
@@ -77,7 +104,12 @@ def test_what_makes_the_host_wait_is_found_without_a_gpu() -> None:
         lambda x: x.to("cpu"),
         lambda x: x + torch.ones(4),
     ]
-    free = [lambda x: x[x.long()], lambda x: x.sum() * 2, lambda x: torch.where(x > 0, x, 1.0), lambda x: x.topk(2)]
+    free = [
+        lambda x: x[x.long()],
+        lambda x: x.sum() * 2,
+        lambda x: torch.where(x > 0, x, 1.0),
+        lambda x: x.topk(2),
+    ]
     with launches.FAKE:
         x = torch.zeros(4, device=launches.GPU)
         found = []
@@ -91,7 +123,15 @@ def test_what_makes_the_host_wait_is_found_without_a_gpu() -> None:
 def test_records_of_the_repository_belong_to_the_settings_of_today() -> None:
     """Otherwise the commands that pages show would run everything again."""
     search_quality = output_of("search_quality", "verdict", "--dry-run")
-    joint = output_of("joint", "verdict", "--bed", "digits", "--rows", "joint,augmentation,drawn", "--dry-run")
+    joint = output_of(
+        "joint",
+        "verdict",
+        "--bed",
+        "digits",
+        "--rows",
+        "joint,augmentation,drawn",
+        "--dry-run",
+    )
     assert search_quality.startswith("0 of 90 runs to do")
     assert joint.startswith("0 of 24 runs to do")
 
@@ -100,18 +140,46 @@ def test_what_helps_on_a_set_and_what_searches_find_is_run_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two recipes on digits, two groups beside the better one, searches, and a verdict."""
-    domains, runs, tables = (import_module(name) for name in ("domains", "image_sets.runs", "image_sets.tables"))
+    domains, runs, tables = (
+        import_module(name)
+        for name in ("domains", "image_sets.runs", "image_sets.tables")
+    )
     for module in (domains, runs, tables):
-        monkeypatch.setattr(module, "RECIPES", {name: RECIPES[name] for name in ("none", "overhead")})
-        monkeypatch.setattr(module, "GROUPS", {name: runs.GROUPS[name] for name in ("erasing", "mixing")})
-    tiny = {"model": "mlp-16", "image_size": 8, "epochs": 1, "algorithm": "lookahead", "operations": ["Invert"]}
+        monkeypatch.setattr(
+            module, "RECIPES", {name: RECIPES[name] for name in ("none", "overhead")}
+        )
+        monkeypatch.setattr(
+            module,
+            "GROUPS",
+            {name: runs.GROUPS[name] for name in ("erasing", "mixing")},
+        )
+    tiny = {
+        "model": "mlp-16",
+        "image_size": 8,
+        "epochs": 1,
+        "algorithm": "lookahead",
+        "operations": ["Invert"],
+    }
     monkeypatch.setattr(runs, "SETTINGS", {**runs.SETTINGS, **tiny})
     plan = tmp_path / "plan.toml"
     of_auto = '[auto-pretrained]\nbudgets = [5]\nrows = ["photo"]\nseeds = 1\n'
-    plan.write_text(f'[domains]\nrows = ["search", "none"]\nfirst_seed = 7\nseeds = 1\nepochs = 1\n{of_auto}', "utf-8")
+    plan.write_text(
+        '[domains]\nrows = ["search", "none"]\nfirst_seed = 7\nseeds = 1\nepochs ='
+        f" 1\n{of_auto}",
+        "utf-8",
+    )
     for name, value in (("PLAN", plan), ("DOCS", tmp_path)):
         monkeypatch.setattr(domains, name, value)
-    of_runs = ("--sets", "digits", "--jobs", "1", "--results", str(tmp_path), "--work", str(tmp_path / "runs"))
+    of_runs = (
+        "--sets",
+        "digits",
+        "--jobs",
+        "1",
+        "--results",
+        str(tmp_path),
+        "--work",
+        str(tmp_path / "runs"),
+    )
     for command in (["truth", "--seeds", "1"], ["verdict"]):
         first, second = (output_of("domains", *command, *of_runs) for _ in range(2))
         assert "\n0 of" not in first
@@ -125,7 +193,10 @@ def test_what_helps_on_a_set_and_what_searches_find_is_run_once(
 
 
 def test_a_group_is_added_to_a_recipe_or_left_out_in_its_own_columns_alone() -> None:
-    changed, overhead = import_module("image_sets.runs").changed, RECIPES["overhead"].make()
+    changed, overhead = (
+        import_module("image_sets.runs").changed,
+        RECIPES["overhead"].make(),
+    )
     name, without = changed("overhead", "quarter turn", False)
     turn = without.space.names.index("QuarterTurn.probability")
     assert name == "overhead without quarter turn"
@@ -133,32 +204,55 @@ def test_a_group_is_added_to_a_recipe_or_left_out_in_its_own_columns_alone() -> 
     assert (np.delete(without.values, turn) == np.delete(overhead.values, turn)).all()
     name, mixed = changed("overhead", "mixing", True)
     assert name == "overhead with mixing"
-    own, before = (dict(zip(one.space.names, one.values[0], strict=True)) for one in (mixed, overhead))
-    assert {name: own.pop(name) for name in {*own} - {*before}}["CutMix.probability"] > 0
+    own, before = (
+        dict(zip(one.space.names, one.values[0], strict=True))
+        for one in (mixed, overhead)
+    )
+    assert {name: own.pop(name) for name in {*own} - {*before}}[
+        "CutMix.probability"
+    ] > 0
     assert own == before
-    assert changed("overhead", "quarter turn", True)[0] == changed("overhead", "mixing", False)[0] == "overhead"
+    assert (
+        changed("overhead", "quarter turn", True)[0]
+        == changed("overhead", "mixing", False)[0]
+        == "overhead"
+    )
 
 
 def test_ratios_of_errors_and_what_agrees_with_the_truth() -> None:
     tables = import_module("image_sets.tables")
 
     def frame(search: list[float], none: list[float]) -> pd.DataFrame:
-        rows = [(name, seed, x) for name, one in (("search", search), ("none", none)) for seed, x in enumerate(one)]
+        rows = [
+            (name, seed, x)
+            for name, one in (("search", search), ("none", none))
+            for seed, x in enumerate(one)
+        ]
         return pd.DataFrame(rows, columns=["name", "seed", "error"])
 
-    halves = {"pbc": frame([1.0, 2.0, 3.0], [2.0, 4.0, 6.0]), "digits": frame([5.0, 6.0, 7.0], [10.0, 12.0, 14.0])}
+    halves = {
+        "pbc": frame([1.0, 2.0, 3.0], [2.0, 4.0, 6.0]),
+        "digits": frame([5.0, 6.0, 7.0], [10.0, 12.0, 14.0]),
+    }
     assert tables.ratio(halves, "none") == "0.50 (0.50 to 0.50), 2 of 8 sets"
     errors = np.random.default_rng(0).uniform(5, 15, (2, 12))
-    found = re.findall(r"\d\.\d+", tables.ratio({"pbc": frame(*errors.tolist())}, "none"))
+    found = re.findall(
+        r"\d\.\d+", tables.ratio({"pbc": frame(*errors.tolist())}, "none")
+    )
     mean, low, high = map(float, found)
 
     def of_means(search: np.ndarray, none: np.ndarray, axis: int) -> np.ndarray:
         return np.asarray(search.mean(axis) / none.mean(axis))
 
-    other = bootstrap(errors, of_means, paired=True, method="percentile", random_state=1).confidence_interval
+    other = bootstrap(
+        errors, of_means, paired=True, method="percentile", random_state=1
+    ).confidence_interval
     assert mean == pytest.approx(of_means(errors[0], errors[1], 0), abs=0.005)
     assert (low, high) == pytest.approx((other.low, other.high), abs=0.015)
-    better, unknown = PairedDifference(3, -0.2, (-0.3, -0.1)), PairedDifference(3, -0.2, (-0.5, 0.1))
+    better, unknown = (
+        PairedDifference(3, -0.2, (-0.3, -0.1)),
+        PairedDifference(3, -0.2, (-0.5, 0.1)),
+    )
     pairs = [
         tables.Pair("pbc", "mixing", loss, None, applied)
         for loss in (better, unknown, None)

@@ -1,4 +1,6 @@
-"""Python started in a checkout, whose hba/ stands before an installed package and has cli/ and policies/ beside it."""
+"""Python started in a checkout, whose hba/ stands before an installed package and has
+cli/ and policies/ beside it.
+"""
 
 import os
 import subprocess
@@ -9,7 +11,8 @@ import hba
 
 CHECKOUT = Path(__file__).parents[1]
 WITHOUT_EDITABLE_INSTALL = (
-    "import sys; sys.meta_path[:] = [finder for finder in sys.meta_path if 'editable' not in str(finder)]"
+    "import sys; sys.meta_path[:] = [finder for finder in sys.meta_path if 'editable'"
+    " not in str(finder)]"
 )
 PROGRAM = f"""
 {WITHOUT_EDITABLE_INSTALL}
@@ -24,12 +27,24 @@ runpy.run_module("hba", run_name="__main__")
 
 
 def test_a_checkout_finds_its_schedules_and_its_commands() -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = {
+        name: value for name, value in os.environ.items() if name != "PYTHONPATH"
+    }
     command = [sys.executable, "-c", PROGRAM]
-    done = subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        cwd=CHECKOUT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     library, commands, schedules, version = done.stdout.splitlines()
     assert Path(library) == CHECKOUT / "hba" / "__init__.py"
     assert Path(commands) == CHECKOUT / "cli" / "__init__.py"
-    assert schedules == f"{hba.load_policy('digits').epochs} {sorted(p.stem for p in CHECKOUT.glob('policies/*.json'))}"
+    assert (
+        schedules == f"{hba.load_policy('digits').epochs}"
+        f" {sorted(p.stem for p in CHECKOUT.glob('policies/*.json'))}"
+    )
     assert version == f"hba, version {hba.__version__}"

@@ -1,4 +1,6 @@
-"""Searches and evaluations compute what they did: a change of their results is made on purpose."""
+"""Searches and evaluations compute what they did: a change of their results is made on
+purpose.
+"""
 
 import json
 from collections.abc import Mapping
@@ -9,11 +11,17 @@ import pytest
 
 RECORDED: dict[str, Any] = json.loads(computed.COMPUTED.read_text(encoding="utf-8"))
 ROUNDING = 1e-9
-"""A thousand times as much as results differ in between processors, libraries and numbers of threads."""
+"""A thousand times as much as results differ in between processors, libraries and
+numbers of threads.
+"""
 
 pytestmark = pytest.mark.skipif(
-    computed.random_numbers() != pytest.approx(RECORDED["random_numbers"], rel=ROUNDING, abs=ROUNDING),
-    reason="the results were recorded with releases of PyTorch and NumPy that draw other random numbers",
+    computed.random_numbers()
+    != pytest.approx(RECORDED["random_numbers"], rel=ROUNDING, abs=ROUNDING),
+    reason=(
+        "the results were recorded with releases of PyTorch and NumPy that draw other"
+        " random numbers"
+    ),
 )
 
 
@@ -25,7 +33,9 @@ def assert_recorded(found: Mapping[str, Any], recorded: Mapping[str, Any]) -> No
 
 @pytest.mark.parametrize("name", computed.SEARCHES)
 def test_a_search_computes_what_it_did(name: str) -> None:
-    assert_recorded(computed.of_search(computed.SEARCHES[name]), RECORDED["searches"][name])
+    assert_recorded(
+        computed.of_search(computed.SEARCHES[name]), RECORDED["searches"][name]
+    )
 
 
 def test_an_evaluation_computes_what_it_did() -> None:

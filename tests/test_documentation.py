@@ -1,4 +1,6 @@
-"""The documentation shows what the program has: its tables, examples, links and public names."""
+"""The documentation shows what the program has: its tables, examples, links and public
+names.
+"""
 
 import importlib
 import json
@@ -16,7 +18,13 @@ from hba.cli import main
 import hba
 
 N_WRITTEN_PAGES = 18
-GENERATED = {"domains.md", "reference-commands.md", "reference-python.md", "reproduction.md", "search-quality.md"}
+GENERATED = {
+    "domains.md",
+    "reference-commands.md",
+    "reference-python.md",
+    "reproduction.md",
+    "search-quality.md",
+}
 LONG_EXAMPLES = {"extending.md", "searching.md"}
 LISTING = (
     "hba",
@@ -34,8 +42,12 @@ OPEN = ("hba.errors", "hba.training.criterion")
 def test_the_tables_of_operations_are_the_generated_ones() -> None:
     begin, end = "<!-- operations: begin -->\n", "\n<!-- operations: end -->"
     tables = re.findall(f"{begin}(.*?){end}", text_of("docs/operations.md"), re.DOTALL)
-    commands = [["operations", "--space", name, "--markdown"] for name in ("full", "pba")]
-    assert tables == [CliRunner().invoke(main, command).output.strip() for command in commands]
+    commands = [
+        ["operations", "--space", name, "--markdown"] for name in ("full", "pba")
+    ]
+    assert tables == [
+        CliRunner().invoke(main, command).output.strip() for command in commands
+    ]
 
 
 def test_links_and_paths_lead_to_something() -> None:
@@ -43,27 +55,42 @@ def test_links_and_paths_lead_to_something() -> None:
     for document in DOCUMENTS:
         text = text_of(document)
         prose = re.sub(r"^```.*?^```|`[^`]+`", "", text, flags=re.DOTALL | re.MULTILINE)
-        links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", prose) if "://" not in link]
-        missing += [(document.name, link) for link in links if link and not (document.parent / link).exists()]
+        links = [
+            link.partition("#")[0]
+            for link in re.findall(r"\]\(([^)]+)\)", prose)
+            if "://" not in link
+        ]
+        missing += [
+            (document.name, link)
+            for link in links
+            if link and not (document.parent / link).exists()
+        ]
         if document.name == "CHANGELOG.md":
             continue  # it names what was there
         folders = r"(?:hba|cli|policies|tests|benchmarks|docs|examples)"
         named = re.findall(rf"(?<![\w./-]){folders}/[\w./-]*\.(?:py|md|png)\b", text)
-        missing += [(document.name, name) for name in named if not (ROOT / name).exists()]
+        missing += [
+            (document.name, name) for name in named if not (ROOT / name).exists()
+        ]
     assert missing == []
 
 
 def test_each_page_is_in_the_site_and_linked_from_its_first_page() -> None:
     pages = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
     assert len({*pages} - GENERATED) <= N_WRITTEN_PAGES
-    assert sorted(re.findall(r"^ +- (\S+\.md)$", text_of("mkdocs.yml"), re.MULTILINE)) == pages
+    assert (
+        sorted(re.findall(r"^ +- (\S+\.md)$", text_of("mkdocs.yml"), re.MULTILINE))
+        == pages
+    )
     linked = re.findall(r"\]\((\S+\.md)\)", text_of("docs/index.md"))
     assert sorted([*linked, "index.md"]) == pages
 
 
 def test_the_reference_has_every_public_name_once() -> None:
     """By that name, or by the one that the same object has elsewhere."""
-    names = re.findall(r"^::: (\S+)$", text_of("docs/reference-python.md"), re.MULTILINE)
+    names = re.findall(
+        r"^::: (\S+)$", text_of("docs/reference-python.md"), re.MULTILINE
+    )
     assert sorted(set(names)) == sorted(names)
     stated = [_value_of(name) for name in names]
     missing = [
@@ -78,7 +105,11 @@ def test_the_reference_has_every_public_name_once() -> None:
 def _public(module: str) -> dict[str, Any]:
     found = importlib.import_module(module)
     if module in LISTING:
-        return {name: getattr(found, name) for name in found.__all__ if name != "__version__"}
+        return {
+            name: getattr(found, name)
+            for name in found.__all__
+            if name != "__version__"
+        }
     return {
         name: value
         for name, value in vars(found).items()
@@ -96,7 +127,9 @@ def test_schedules_in_the_documentation_load(tmp_path: Path) -> None:
     assert len(examples) == 3
     for text in examples:
         (tmp_path / "a.json").write_text(text, encoding="utf-8")
-        assert json.loads(hba.load_policy(tmp_path / "a.json").text()) == json.loads(text)
+        assert json.loads(hba.load_policy(tmp_path / "a.json").text()) == json.loads(
+            text
+        )
 
 
 @pytest.fixture(scope="module")
@@ -106,20 +139,31 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_images(place / "animals")
     make_runs(place, ["animals-1"])
     shutil.copytree(place / "runs" / "animals-1", place / "runs" / "cells-1")
-    hba.export(place / "runs" / "animals-1", "torchvision", place / "policy_torchvision.py")
+    hba.export(
+        place / "runs" / "animals-1", "torchvision", place / "policy_torchvision.py"
+    )
     return place
 
 
 def _documents_with_examples() -> list[Any]:
     documents = [path for path in DOCUMENTS if "```python" in text_of(path)]
-    marks = [[pytest.mark.slow] if path.name in LONG_EXAMPLES else [] for path in documents]
-    return [pytest.param(path, id=path.name, marks=slow) for path, slow in zip(documents, marks, strict=True)]
+    marks = [
+        [pytest.mark.slow] if path.name in LONG_EXAMPLES else [] for path in documents
+    ]
+    return [
+        pytest.param(path, id=path.name, marks=slow)
+        for path, slow in zip(documents, marks, strict=True)
+    ]
 
 
 @pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize("document", _documents_with_examples())
-def test_examples_in_python_run(document: Path, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the folder above, with the shortest searches; snippets for other libraries are in test_examples.py."""
+def test_examples_in_python_run(
+    document: Path, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the folder above, with the shortest searches; snippets for other libraries are
+    in test_examples.py.
+    """
     search, evaluate, train = hba.search, hba.evaluate, hba.train
     short = {name: TINY[name] for name in ("epochs", "batch_size", "device")}
 
@@ -139,7 +183,9 @@ def test_examples_in_python_run(document: Path, place: Path, tmp_path: Path, mon
     monkeypatch.setattr(hba, "evaluate", short_evaluation)
     monkeypatch.setattr(hba, "train", short_training)
     text = (
-        text_of(document).split("\n## In other libraries")[0] if document.name == "pipelines.md" else text_of(document)
+        text_of(document).split("\n## In other libraries")[0]
+        if document.name == "pipelines.md"
+        else text_of(document)
     )
     for number, code in enumerate(blocks_of(text, "python")):
         script = tmp_path / f"example{number}.py"

@@ -1,4 +1,6 @@
-"""The examples, the notebook and the snippets for other libraries run as they stand, and do what they say."""
+"""The examples, the notebook and the snippets for other libraries run as they stand,
+and do what they say.
+"""
 
 import functools
 import json
@@ -28,12 +30,27 @@ from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
 
 EXAMPLES = ROOT / "examples"
-SECTIONS = dict(re.findall(r"^### (.+?)\n(.*?)(?=^##|\Z)", text_of("docs/pipelines.md"), re.DOTALL | re.MULTILINE))
-LIBRARIES = ["torchvision", "timm", "kornia", "albumentations", "Lightning", "Hugging Face datasets"]
+SECTIONS = dict(
+    re.findall(
+        r"^### (.+?)\n(.*?)(?=^##|\Z)",
+        text_of("docs/pipelines.md"),
+        re.DOTALL | re.MULTILINE,
+    )
+)
+LIBRARIES = [
+    "torchvision",
+    "timm",
+    "kornia",
+    "albumentations",
+    "Lightning",
+    "Hugging Face datasets",
+]
 SLOW_TO_IMPORT = {"Lightning": "lightning", "Hugging Face datasets": "datasets"}
 
 
-def run_example(monkeypatch: pytest.MonkeyPatch, name: str, *arguments: str) -> dict[str, Any]:
+def run_example(
+    monkeypatch: pytest.MonkeyPatch, name: str, *arguments: str
+) -> dict[str, Any]:
     monkeypatch.setattr(sys, "argv", [name, *arguments])
     return runpy.run_path(str(EXAMPLES / name), run_name="__main__")
 
@@ -47,15 +64,23 @@ def test_training_with_the_shipped_schedule_learns(
 
 
 @pytest.mark.parametrize("library", ["wandb", "mlflow"])
-def test_a_logger_gets_the_policy_and_the_metrics_of_every_epoch(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_logger_gets_the_policy_and_the_metrics_of_every_epoch(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     logged: list[tuple[dict[str, float], int]] = []
 
     def log(values: dict[str, float], step: int) -> None:
         logged.append((values, step))
 
-    fake = types.SimpleNamespace(init=lambda project: types.SimpleNamespace(log=log), log_metrics=log)
+    fake = types.SimpleNamespace(
+        init=lambda project: types.SimpleNamespace(log=log), log_metrics=log
+    )
     monkeypatch.setitem(sys.modules, library, fake)
-    monkeypatch.setattr(hba, "search", functools.partial(hba.search, val_size=20, train_size=20, image_size=8))
+    monkeypatch.setattr(
+        hba,
+        "search",
+        functools.partial(hba.search, val_size=20, train_size=20, image_size=8),
+    )
     run_example(monkeypatch, "loggers.py", library, "--epochs", "2")
     assert [step for _, step in logged] == [1, 1, 2, 2]
     assert all(
@@ -68,7 +93,16 @@ def test_an_algorithm_of_your_own_rewards_by_the_loss_of_its_image(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "run"
-    names = run_example(monkeypatch, "own_algorithm.py", "--epochs", "2", "--hardness", "0.5", "--out", str(out))
+    names = run_example(
+        monkeypatch,
+        "own_algorithm.py",
+        "--epochs",
+        "2",
+        "--hardness",
+        "0.5",
+        "--out",
+        str(out),
+    )
     settings = json.loads((out / "config.json").read_text(encoding="utf-8"))
     assert (settings["algorithm"], settings["hardness"]) == ("adversarial", 0.5)
     assert hba.load_policy(out).provenance["settings"]["hardness"] == 0.5
@@ -77,7 +111,12 @@ def test_an_algorithm_of_your_own_rewards_by_the_loss_of_its_image(
     batch = algorithm.augmented(task, state, *state.train_stream.next(), draws=2)
     network = state.learner.network.eval()
     rewards = algorithm.rewards(state.learner, batch, torch.zeros(()))
-    losses = [F.cross_entropy(network(batch.images[i : i + 1]), batch.labels[i : i + 1]).item() for i in range(16)]
+    losses = [
+        F.cross_entropy(
+            network(batch.images[i : i + 1]), batch.labels[i : i + 1]
+        ).item()
+        for i in range(16)
+    ]
     torch.testing.assert_close(rewards, -2 * torch.tensor(losses), rtol=1e-4, atol=1e-5)
 
 
@@ -87,15 +126,32 @@ def test_the_notebook_runs_and_is_stored_without_outputs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shown: list[bytes] = []
-    display = types.SimpleNamespace(display=shown.append, Image=lambda path: Path(path).read_bytes())
+    display = types.SimpleNamespace(
+        display=shown.append, Image=lambda path: Path(path).read_bytes()
+    )
     # matplotlib asks for the version where IPython is loaded.
-    ipython = types.SimpleNamespace(display=display, version_info=(9, 0), get_ipython=lambda: None)
+    ipython = types.SimpleNamespace(
+        display=display, version_info=(9, 0), get_ipython=lambda: None
+    )
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", display)
-    small: dict[str, Any] = {"model": "simple-cnn-4", "image_size": 8, "train_size": 60, "epochs": 2}
-    monkeypatch.setattr(hba, "auto", functools.partial(hba.auto, out="run", jobs=1, seeds=1, against="none", **small))
+    small: dict[str, Any] = {
+        "model": "simple-cnn-4",
+        "image_size": 8,
+        "train_size": 60,
+        "epochs": 2,
+    }
+    monkeypatch.setattr(
+        hba,
+        "auto",
+        functools.partial(
+            hba.auto, out="run", jobs=1, seeds=1, against="none", **small
+        ),
+    )
     names: dict[str, Any] = {}
-    for cell in json.loads((EXAMPLES / "search.ipynb").read_text(encoding="utf-8"))["cells"]:
+    for cell in json.loads((EXAMPLES / "search.ipynb").read_text(encoding="utf-8"))[
+        "cells"
+    ]:
         assert not cell.get("outputs")
         if cell["cell_type"] == "code":
             exec("".join(cell["source"]).replace("%pip", "pass  #"), names)
@@ -104,73 +160,135 @@ def test_the_notebook_runs_and_is_stored_without_outputs(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("library", ["albumentations", "datasets", "kornia", "lightning", "timm"])
-def test_a_whole_training_with_another_library_learns(library: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "library", ["albumentations", "datasets", "kornia", "lightning", "timm"]
+)
+def test_a_whole_training_with_another_library_learns(
+    library: str, tmp_path: Path
+) -> None:
     pytest.importorskip(library)
     program = [sys.executable, str(EXAMPLES / "pipelines" / f"with_{library}.py")]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path)
+    done = subprocess.run(
+        program, capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     (error,) = re.findall(r"^test error: (\d+\.\d\d) %$", done.stdout, re.MULTILINE)
     assert 0 < float(error) < 60, "guessing is wrong for nine digits of ten"
 
 
 @pytest.mark.parametrize(
-    "library", [pytest.param(name, marks=pytest.mark.slow if name in SLOW_TO_IMPORT else ()) for name in LIBRARIES]
+    "library",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in SLOW_TO_IMPORT else ())
+        for name in LIBRARIES
+    ],
 )
-def test_a_snippet_inverts_white_images(library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snippet_inverts_white_images(
+    library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By a schedule that inverts all images."""
     pytest.importorskip(SLOW_TO_IMPORT.get(library, library))
     for name in CLASSES:
         (tmp_path / "animals" / name).mkdir(parents=True)
         for number in range(11):
-            Image.new("RGB", (40, 36), "white").save(tmp_path / "animals" / name / f"{number}.jpg")
-    inverting = Schedule(SearchSpace((OPERATIONS["Invert"],), 1, (0.0, 1.0)), np.ones((3, 1)), (1.0, 1.0, 1.0))
+            Image.new("RGB", (40, 36), "white").save(
+                tmp_path / "animals" / name / f"{number}.jpg"
+            )
+    inverting = Schedule(
+        SearchSpace((OPERATIONS["Invert"],), 1, (0.0, 1.0)),
+        np.ones((3, 1)),
+        (1.0, 1.0, 1.0),
+    )
     inverting.save(tmp_path / "runs" / "animals-1" / "policy.json")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     if library == "Hugging Face datasets":
         datasets = pytest.importorskip("datasets")
-        features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=list(CLASSES))})
+        features = datasets.Features(
+            {
+                "image": datasets.Image(),
+                "label": datasets.ClassLabel(names=list(CLASSES)),
+            }
+        )
         paths = [str(path) for path in tmp_path.glob("animals/*/*.jpg")]
         rows = {"image": paths, "label": [Path(path).parent.name for path in paths]}
-        datasets.Dataset.from_dict(rows, features).save_to_disk(tmp_path / "saved_dataset")
+        datasets.Dataset.from_dict(rows, features).save_to_disk(
+            tmp_path / "saved_dataset"
+        )
     for line in "".join(blocks_of(SECTIONS[library], "bash")).splitlines():
         assert CliRunner().invoke(main, shlex.split(line)[1:]).exit_code == 0
     code, *_ = blocks_of(SECTIONS[library], "python")
-    (tmp_path / "example.py").write_text(code.replace("epochs = 20", "epochs = 2"), "utf-8")
+    (tmp_path / "example.py").write_text(
+        code.replace("epochs = 20", "epochs = 2"), "utf-8"
+    )
     names = runpy.run_path(str(tmp_path / "example.py"))
     for exported in ("policy_torchvision", "policy_kornia"):
         sys.modules.pop(exported, None)
-    images = names["module"].policy(names["images"]) if library == "Lightning" else names["images"]
+    images = (
+        names["module"].policy(names["images"])
+        if library == "Lightning"
+        else names["images"]
+    )
     assert (images.shape[-3:], images.dtype) == ((3, 32, 32), torch.float32)
     assert float(images.max()) <= 0, "timm's standardization takes black below zero"
     assert library != "kornia" or names["masks"].min() == 1
 
 
 def defined_by(library: str, word: str) -> dict[str, Any]:
-    """What the snippet of a section that contains a word defines, also if it is compiled only."""
-    blocks = blocks_of(SECTIONS[library].replace("<!-- compiled only -->\n", ""), "python")
+    """What the snippet of a section that contains a word defines, also if it is
+    compiled only.
+    """
+    blocks = blocks_of(
+        SECTIONS[library].replace("<!-- compiled only -->\n", ""), "python"
+    )
     names: dict[str, Any] = {}
-    exec(next(code for code in blocks if word in code).partition("\nmodule =")[0], names)
+    exec(
+        next(code for code in blocks if word in code).partition("\nmodule =")[0], names
+    )
     return names
 
 
-def test_an_epoch_of_transformers_has_one_policy_also_when_it_resumes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_epoch_of_transformers_has_one_policy_also_when_it_resumes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """transformers then gives a fraction of the epoch."""
-    monkeypatch.setitem(sys.modules, "transformers", types.SimpleNamespace(TrainerCallback=object))
+    monkeypatch.setitem(
+        sys.modules, "transformers", types.SimpleNamespace(TrainerCallback=object)
+    )
     policy = hba.load_policy("digits").transform()
-    callback = defined_by("Hugging Face datasets", "TrainerCallback")["FollowSchedule"](policy)
-    for at, epoch in ((None, 0), (0, 0), (0.8, 0), (1.0, 1), (1.2, 1), (1.6, 1), (2.0, 2), (2.8, 2)):
-        callback.on_epoch_begin(None, types.SimpleNamespace(epoch=at, num_train_epochs=3), None)
+    callback = defined_by("Hugging Face datasets", "TrainerCallback")["FollowSchedule"](
+        policy
+    )
+    for at, epoch in (
+        (None, 0),
+        (0, 0),
+        (0.8, 0),
+        (1.0, 1),
+        (1.2, 1),
+        (1.6, 1),
+        (2.0, 2),
+        (2.8, 2),
+    ):
+        callback.on_epoch_begin(
+            None, types.SimpleNamespace(epoch=at, num_train_epochs=3), None
+        )
         assert policy.position == epoch / 2 * (policy.schedule.epochs - 1), at
 
 
 @pytest.mark.slow
-def test_the_snippets_of_lightning_follow_the_steps_also_when_a_training_resumes(tmp_path: Path) -> None:
-    """Images are as bright as the place at which a worker makes them, up to seven batches before the step."""
+def test_the_snippets_of_lightning_follow_the_steps_also_when_a_training_resumes(
+    tmp_path: Path,
+) -> None:
+    """Images are as bright as the place at which a worker makes them, up to seven
+    batches before the step.
+    """
     lightning = pytest.importorskip("lightning")
-    classifier, follow = (defined_by("Lightning", name)[name] for name in ("Classifier", "FollowSchedule"))
-    nothing = Schedule(SearchSpace((OPERATIONS["Invert"],), 1, (0.0, 1.0)), np.zeros((2, 1)))
+    classifier, follow = (
+        defined_by("Lightning", name)[name] for name in ("Classifier", "FollowSchedule")
+    )
+    nothing = Schedule(
+        SearchSpace((OPERATIONS["Invert"],), 1, (0.0, 1.0)), np.zeros((2, 1))
+    )
     nothing.save(tmp_path / "policy.json")
 
     def fit(steps: int, start: int, checkpoint: str | None, **settings: Any) -> str:
@@ -180,23 +298,45 @@ def test_the_snippets_of_lightning_follow_the_steps_also_when_a_training_resumes
         def training_step(batch: Any, batch_idx: int) -> Any:
             assert module.policy.position == module.global_step / steps
             earliest = max(start - 1, module.global_step - 7)
-            assert earliest <= round(float(batch[0].max()) * steps, 3) <= module.global_step, settings
+            assert (
+                earliest
+                <= round(float(batch[0].max()) * steps, 3)
+                <= module.global_step
+            ), settings
             return own_step(batch, batch_idx)
 
         module.training_step = training_step
 
         def batch_of(_: Any) -> tuple[torch.Tensor, torch.Tensor]:
-            return torch.full((4, 3, 32, 32), policy.position), torch.zeros(4, dtype=torch.long)
+            return torch.full((4, 3, 32, 32), policy.position), torch.zeros(
+                4, dtype=torch.long
+            )
 
-        kept = lightning.pytorch.callbacks.ModelCheckpoint(tmp_path, every_n_train_steps=steps * 9 // 10)
-        settings |= {"logger": False, "enable_progress_bar": False, "accelerator": "cpu"}
+        kept = lightning.pytorch.callbacks.ModelCheckpoint(
+            tmp_path, every_n_train_steps=steps * 9 // 10
+        )
+        settings |= {
+            "logger": False,
+            "enable_progress_bar": False,
+            "accelerator": "cpu",
+        }
         trainer = lightning.Trainer(**settings, callbacks=[follow(policy), kept])
-        trainer.fit(module, DataLoader(numbers, 4, num_workers=2, collate_fn=batch_of), ckpt_path=checkpoint)
+        trainer.fit(
+            module,
+            DataLoader(numbers, 4, num_workers=2, collate_fn=batch_of),
+            ckpt_path=checkpoint,
+        )
         assert trainer.global_step == steps
         return str(kept.best_model_path)
 
     numbers: Any = range(40)
-    cases: list[Any] = [(30, {"max_epochs": 3}), (15, {"max_epochs": 3, "accumulate_grad_batches": 2})]
-    for steps, settings in [*cases, *((25, {"max_steps": 25, "max_epochs": epochs}) for epochs in (None, -1, 100))]:
+    cases: list[Any] = [
+        (30, {"max_epochs": 3}),
+        (15, {"max_epochs": 3, "accumulate_grad_batches": 2}),
+    ]
+    for steps, settings in [
+        *cases,
+        *((25, {"max_steps": 25, "max_epochs": epochs}) for epochs in (None, -1, 100)),
+    ]:
         checkpoint = fit(steps, 0, None, **settings)
         fit(steps, steps * 9 // 10, checkpoint, **settings)

@@ -1,4 +1,6 @@
-"""Who imports whom: files and folders stand in a line, so that each can be read without those above it."""
+"""Who imports whom: files and folders stand in a line, so that each can be read without
+those above it.
+"""
 
 import ast
 import graphlib
@@ -27,7 +29,8 @@ LINE = (
     ("__init__",),
     ("__main__",),
 )
-"""Folders, and files of the root, from the ground up: each may import those before it."""
+"""Folders, and files of the root, from the ground up: each may import those before it.
+"""
 BESIDE = {("models", "hypernet")}
 """In the same place of the line: the first may import the second too."""
 
@@ -35,15 +38,20 @@ Imports = Mapping[str, set[str]]
 
 
 def imports_of(package: str) -> Imports:
-    """By module of a package, the modules of the package that it imports, in functions too.
+    """By module of a package, the modules of the package that it imports, in functions
+    too.
 
     A module that is called `package` is the package's own __init__.py.
     """
     files = {
-        ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
+        ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(
+            ".__init__"
+        ): file
         for file in (ROOT / package).rglob("*.py")
     }
-    return {module: set(_imported(file, module, files)) for module, file in files.items()}
+    return {
+        module: set(_imported(file, module, files)) for module, file in files.items()
+    }
 
 
 def _imported(file: Path, module: str, files: Mapping[str, Path]) -> Iterator[str]:
@@ -55,11 +63,17 @@ def _imported(file: Path, module: str, files: Mapping[str, Path]) -> Iterator[st
             above = inside[: len(inside) - node.level + 1] if node.level else []
             source = ".".join([*above, *([node.module] if node.module else [])])
             named = [f"{source}.{alias.name}" for alias in node.names]
-            yield from (name if name in files else source for name in named if name in files or source in files)
+            yield from (
+                name if name in files else source
+                for name in named
+                if name in files or source in files
+            )
 
 
 def between_folders(imports: Imports) -> Imports:
-    """The same for folders, and for files of the root, without what a folder imports of itself."""
+    """The same for folders, and for files of the root, without what a folder imports of
+    itself.
+    """
     found: dict[str, set[str]] = {}
     for module, imported in imports.items():
         found.setdefault(_room(module), set()).update(_room(name) for name in imported)
@@ -73,9 +87,15 @@ def _room(module: str) -> str:
 HBA = imports_of("hba")
 
 
-@pytest.mark.parametrize("imports", [HBA, imports_of("cli"), between_folders(HBA)], ids=["hba", "cli", "folders"])
+@pytest.mark.parametrize(
+    "imports",
+    [HBA, imports_of("cli"), between_folders(HBA)],
+    ids=["hba", "cli", "folders"],
+)
 def test_nothing_imports_itself_by_way_of_others(imports: Imports) -> None:
-    """Files, and folders; what only a type checker imports counts too. A circle raises CycleError, which names it."""
+    """Files, and folders; what only a type checker imports counts too. A circle raises
+    CycleError, which names it.
+    """
     graphlib.TopologicalSorter(imports).prepare()
 
 
@@ -91,4 +111,8 @@ def test_every_folder_imports_only_those_before_it_in_the_line() -> None:
 
 
 def test_the_root_holds_no_loose_files() -> None:
-    assert {file.name for file in (ROOT / "hba").glob("*.py")} == {"__init__.py", "__main__.py", "errors.py"}
+    assert {file.name for file in (ROOT / "hba").glob("*.py")} == {
+        "__init__.py",
+        "__main__.py",
+        "errors.py",
+    }

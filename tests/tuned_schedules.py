@@ -1,4 +1,6 @@
-"""Schedules with regularizers, beside operations and alone, and with operations of several stages."""
+"""Schedules with regularizers, beside operations and alone, and with operations of
+several stages.
+"""
 
 from typing import Any
 
@@ -12,7 +14,10 @@ from hba.schedule.schedule import Schedule
 
 DROPOUT = Hyperparameter("dropout.fc1", 0.0, 0.95, 0.05)
 DECAY = Hyperparameter("weight_decay", 1e-6, 0.1, 5e-4, "log")
-FURTHER = (*REGULARIZERS["label_smoothing"].hyperparameters, *REGULARIZERS["input_dropout"].hyperparameters)
+FURTHER = (
+    *REGULARIZERS["label_smoothing"].hyperparameters,
+    *REGULARIZERS["input_dropout"].hyperparameters,
+)
 OPERATIONS_OF_BOTH = (OPERATIONS["Rotate"], OPERATIONS["Invert"])
 POLICY = ([0.25, 3.0, 0.5], [0.5, 12.0, 0.25], [0.75, 24.0, 0.125])
 OTHERS = ([0.05, 5e-4, 0.05, 0.05], [0.1, 1e-3, 0.1, 0.2], [0.31, 1e-2, 0.25, 0.4])
@@ -22,7 +27,9 @@ NAMES = tuple(one.name for one in TUNED)
 
 
 def both(spread: Any = 0.0, **provenance: Any) -> Schedule:
-    """Three epochs of Rotate and Invert, dropout, weight decay, label smoothing and dropout of the input."""
+    """Three epochs of Rotate and Invert, dropout, weight decay, label smoothing and
+    dropout of the input.
+    """
     space = SearchSpace(OPERATIONS_OF_BOTH, 1, (0.5, 0.5), regularizers=TUNED)
     rows = np.array([[*one, *other] for one, other in zip(POLICY, OTHERS, strict=True)])
     return Schedule(space, rows, provenance=provenance, spread=np.array(spread))
@@ -35,7 +42,15 @@ def alone(**provenance: Any) -> Schedule:
 
 def staged(**provenance: Any) -> Schedule:
     """Two epochs of a flip, a crop, Rotate, Mixup and CutMix."""
-    rows = [[0.5, 0.25, 0.75, 0.25, 3.0, 0.25, 0.25, 0.5, 0.5], [0.25, 0.5, 0.5, 0.75, 24.0, 0.25, 0.5, 0.5, 1.0]]
+    rows = [
+        [0.5, 0.25, 0.75, 0.25, 3.0, 0.25, 0.25, 0.5, 0.5],
+        [0.25, 0.5, 0.5, 0.75, 24.0, 0.25, 0.5, 0.5, 1.0],
+    ]
     named = {**OPERATIONS, **STAGED}
-    chosen = [named[name] for name in ("HorizontalFlip", "ResizedCrop", "Rotate", "Mixup", "CutMix")]
-    return Schedule(SearchSpace(tuple(chosen), 1, (0.5, 0.5)), np.array(rows), provenance=provenance)
+    chosen = [
+        named[name]
+        for name in ("HorizontalFlip", "ResizedCrop", "Rotate", "Mixup", "CutMix")
+    ]
+    return Schedule(
+        SearchSpace(tuple(chosen), 1, (0.5, 0.5)), np.array(rows), provenance=provenance
+    )

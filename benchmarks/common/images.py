@@ -8,7 +8,13 @@ import numpy as np
 import torch
 
 from hba.config.evaluation import EvaluationConfig
-from hba.data import EvaluationData, LabelledImages, SearchData, load_evaluation_data, load_search_data
+from hba.data import (
+    EvaluationData,
+    LabelledImages,
+    SearchData,
+    load_evaluation_data,
+    load_search_data,
+)
 from hba.data.config import DataConfig
 from hba.data.load import find_source
 from hba.policy_search.config import SearchConfig
@@ -29,8 +35,8 @@ class Place:
 
 
 class View(Protocol):
-    """Changes images after they are read, before they go to a device. Equal views make the same changes and have
-    the same hash.
+    """Changes images after they are read, before they go to a device. Equal views make
+    the same changes and have the same hash.
     """
 
     def of_search(self, data: SearchData) -> SearchData: ...
@@ -40,28 +46,41 @@ class View(Protocol):
 
 @dataclass(frozen=True)
 class Images:
-    """Reads the images of the runs of a process, each split once, and keeps them on the device, because most runs
-    differ only in settings that do not concern data.
+    """Reads the images of the runs of a process, each split once, and keeps them on the
+    device, because most runs differ only in settings that do not concern data.
     """
 
     _read: dict[Any, Any] = field(default_factory=dict)
 
-    def of_search(self, config: SearchConfig, ablation: Sizes | None = None, view: View | None = None) -> SearchData:
-        """The data of a search. ablation: sizes of the three-way split; None for hba's own split, the only one with a
-        view.
+    def of_search(
+        self,
+        config: SearchConfig,
+        ablation: Sizes | None = None,
+        view: View | None = None,
+    ) -> SearchData:
+        """The data of a search. ablation: sizes of the three-way split; None for hba's
+        own split, the only one with a view.
         """
         device = find_device(config.device)
         if ablation is None:
             key = ("search", *_read_by(config), view)
             change = view.of_search if view else None
-            return self._once(key, lambda: _viewed(load_search_data(config), change).to(device))
+            return self._once(
+                key, lambda: _viewed(load_search_data(config), change).to(device)
+            )
         train, val, _ = self._three_parts(config, ablation)
-        return SearchData(config.data, find_source(config).class_names, train, val).to(device)
+        return SearchData(config.data, find_source(config).class_names, train, val).to(
+            device
+        )
 
     def of_training(
-        self, config: EvaluationConfig, ablation: Sizes | None = None, view: View | None = None
+        self,
+        config: EvaluationConfig,
+        ablation: Sizes | None = None,
+        view: View | None = None,
     ) -> EvaluationData:
-        """The data of a training. With the three-way split, it trains on two parts and is tested on the third.
+        """The data of a training. With the three-way split, it trains on two parts and
+        is tested on the third.
 
         The test images of the dataset are not opened for the ablation.
         """
@@ -69,14 +88,24 @@ class Images:
         if ablation is None:
             key = ("training", *_read_by(config), view)
             change = view.of_training if view else None
-            return self._once(key, lambda: _viewed(load_evaluation_data(config), change).to(device))
+            return self._once(
+                key, lambda: _viewed(load_evaluation_data(config), change).to(device)
+            )
         train, val, held_out = self._three_parts(config, ablation)
-        both = LabelledImages(torch.cat([train.images, val.images]), torch.cat([train.labels, val.labels]))
-        return EvaluationData(config.data, find_source(config).class_names, both, held_out).to(device)
+        both = LabelledImages(
+            torch.cat([train.images, val.images]), torch.cat([train.labels, val.labels])
+        )
+        return EvaluationData(
+            config.data, find_source(config).class_names, both, held_out
+        ).to(device)
 
-    def _three_parts(self, config: DataConfig, sizes: Sizes) -> tuple[LabelledImages, ...]:
+    def _three_parts(
+        self, config: DataConfig, sizes: Sizes
+    ) -> tuple[LabelledImages, ...]:
         """Stratified parts of the training pool, the same for every seed of a run."""
-        return self._once(("ablation", config.data, config.side, sizes), lambda: _split(config, sizes))
+        return self._once(
+            ("ablation", config.data, config.side, sizes), lambda: _split(config, sizes)
+        )
 
     def _once(self, key: tuple[Any, ...], read: Callable[[], Data]) -> Data:
         if key not in self._read:
@@ -94,8 +123,12 @@ def _viewed(data: Data, change: Callable[[Data], Data] | None) -> Data:
 
 
 def _read_by(config: SearchConfig | EvaluationConfig) -> tuple[Any, ...]:
-    """The settings that decide which images are read, and on which device they are kept."""
-    of_data = DataConfig.make({name: getattr(config, name) for name in DataConfig.model_fields})
+    """The settings that decide which images are read, and on which device they are
+    kept.
+    """
+    of_data = DataConfig.make(
+        {name: getattr(config, name) for name in DataConfig.model_fields}
+    )
     return of_data, config.baseline_augmentation(), config.device
 
 
@@ -108,6 +141,8 @@ def _split(config: DataConfig, sizes: Sizes) -> tuple[LabelledImages, ...]:
         part = rest
         if size < len(rest):
             labels = pool.labels[rest]
-            part, rest = train_test_split(rest, train_size=size, stratify=labels, random_state=SPLIT_SEED)
+            part, rest = train_test_split(
+                rest, train_size=size, stratify=labels, random_state=SPLIT_SEED
+            )
         parts.append(pool.take(np.sort(part)).read())
     return tuple(parts)

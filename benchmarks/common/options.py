@@ -12,29 +12,57 @@ from hba.errors import HbaError
 
 Command = TypeVar("Command", bound=Callable[..., None])
 DATA_FOLDER, CIFAR_FOLDER = "HBA_DATA", "cifar10-jpeg"
-"""An environment variable that names the folder of data sets, and the folder of the CIFAR-10 copy in it."""
+"""An environment variable that names the folder of data sets, and the folder of the
+CIFAR-10 copy in it.
+"""
 
 DATA = click.option(
-    "--data", help=f"Folder of the CIFAR-10 copy, for beds of it. [default: {CIFAR_FOLDER} in the folder {DATA_FOLDER}]"
+    "--data",
+    help=(
+        f"Folder of the CIFAR-10 copy, for beds of it. [default: {CIFAR_FOLDER} in the"
+        f" folder {DATA_FOLDER}]"
+    ),
 )
-JOBS = click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="At a time, one thread each.")
+JOBS = click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    default=2,
+    show_default=True,
+    help="At a time, one thread each.",
+)
 DEVICE = click.option("--device", default="cpu", show_default=True)
 KEPT_IN = click.option(
-    "--results", type=click.Path(path_type=Path), default=RESULTS, help="[default: benchmarks/results]"
+    "--results",
+    type=click.Path(path_type=Path),
+    default=RESULTS,
+    help="[default: benchmarks/results]",
 )
-DRY_RUN = click.option("--dry-run", is_flag=True, help="Only say how many runs are missing.")
+DRY_RUN = click.option(
+    "--dry-run", is_flag=True, help="Only say how many runs are missing."
+)
 
 
 def work(folder: str) -> Callable[[Command], Command]:
     """The folder of run folders, from which interrupted searches are resumed."""
-    return click.option("--work", type=click.Path(path_type=Path), default=Path(folder), show_default=True)
+    return click.option(
+        "--work",
+        type=click.Path(path_type=Path),
+        default=Path(folder),
+        show_default=True,
+    )
 
 
-def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    return lambda command: reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+def with_options(
+    *options: Callable[[Command], Command],
+) -> Callable[[Command], Command]:
+    return lambda command: reduce(
+        lambda wrapped, option: option(wrapped), reversed(options), command
+    )
 
 
-with_options_of_runs = with_options(DATA, JOBS, DEVICE, work("runs/quality"), KEPT_IN, DRY_RUN)
+with_options_of_runs = with_options(
+    DATA, JOBS, DEVICE, work("runs/quality"), KEPT_IN, DRY_RUN
+)
 """Where and how tasks are run."""
 
 

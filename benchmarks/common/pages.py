@@ -1,4 +1,6 @@
-"""Write pages of docs/: people write sentences, in benchmarks/pages or around markers, and records fill the tables."""
+"""Write pages of docs/: people write sentences, in benchmarks/pages or around markers,
+and records fill the tables.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,9 @@ def write_page(name: str, docs: Path, **values: Any) -> Path:
 
 
 def fill_page(name: str, mark: str, docs: Path, table: str) -> None:
-    """Replace the table between the markers `<!-- MARK: begin -->` and `<!-- MARK: end -->` of docs/NAME.md."""
+    """Replace the table between the markers `<!-- MARK: begin -->` and `<!-- MARK: end
+    -->` of docs/NAME.md.
+    """
     path = docs / f"{name}.md"
     begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
     before, rest = path.read_text(encoding="utf-8").split(begin)
@@ -40,7 +44,12 @@ def fill_page(name: str, mark: str, docs: Path, table: str) -> None:
 
 
 def only_while(holds: bool | None, sentence: str) -> str:
-    """Return the sentence. Raises ClaimError if the records contradict it; None means that they do not say."""
+    """Return the sentence. Raises ClaimError if the records contradict it; None means
+    that they do not say.
+    """
     if holds is False:
-        raise ClaimError(f"the records no longer support the sentence {sentence.strip()!r}; correct the page")
+        raise ClaimError(
+            f"the records no longer support the sentence {sentence.strip()!r}; correct"
+            " the page"
+        )
     return sentence

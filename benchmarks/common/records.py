@@ -1,7 +1,7 @@
 """Records of benchmark runs: one JSON line per run, one file per question.
 
-The key of a run is its seed and a digest of everything else that decides its results. A run whose key is already
-stored is not run again.
+The key of a run is its seed and a digest of everything else that decides its results. A
+run whose key is already stored is not run again.
 """
 
 import hashlib
@@ -23,7 +23,9 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 DOCS = ROOT / "docs"
 PROGRAM = ("hba", "benchmarks", ":!benchmarks/results", ":!benchmarks/pages")
-"""The files that decide a run's results. The records themselves change while runs are being done."""
+"""The files that decide a run's results. The records themselves change while runs are
+being done.
+"""
 DIRTY = "-dirty"
 """Suffix of a commit when the files differ from it."""
 
@@ -35,9 +37,10 @@ Key = tuple[str, int]
 class Run:
     """A run, described independently of the machine.
 
-    name: name of the candidate, row or search. dataset: the name of the images in records. settings: JSON values.
-    further: everything else that decides the results. generation: counts the changes of the program after which the
-    same seed draws other numbers; runs of an earlier generation are kept but not continued.
+    name: name of the candidate, row or search. dataset: the name of the images in
+    records. settings: JSON values. further: everything else that decides the results.
+    generation: counts the changes of the program after which the same seed draws other
+    numbers; runs of an earlier generation are kept but not continued.
     """
 
     name: str
@@ -50,8 +53,16 @@ class Run:
     @property
     def digest(self) -> str:
         """Equal for runs that differ only in the seed."""
-        content = [self.name, self.dataset, decisive(self.settings), dict(self.further), self.generation]
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+        content = [
+            self.name,
+            self.dataset,
+            decisive(self.settings),
+            dict(self.further),
+            self.generation,
+        ]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[
+            :16
+        ]
 
     @property
     def key(self) -> Key:
@@ -67,7 +78,12 @@ class Record:
     made_by: Mapping[str, Any]
 
     def as_line(self) -> str:
-        parts = {"digest": self.run.digest, **asdict(self.run), "made_by": self.made_by, "results": self.results}
+        parts = {
+            "digest": self.run.digest,
+            **asdict(self.run),
+            "made_by": self.made_by,
+            "results": self.results,
+        }
         return json.dumps(parts, allow_nan=False)
 
     @staticmethod
@@ -88,13 +104,18 @@ class Store:
         """The last record of each key."""
         if not self.path.exists():
             return {}
-        records = map(Record.from_line, self.path.read_text(encoding="utf-8").splitlines())
+        records = map(
+            Record.from_line, self.path.read_text(encoding="utf-8").splitlines()
+        )
         return {record.run.key: record for record in records}
 
     def add(self, *records: Record) -> None:
-        # Read it again each time: another command may have written to it in the meantime.
+        # Read it again each time: another command may have written to it in the
+        # meantime.
         before = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
-        write_text(self.path, before + "".join(record.as_line() + "\n" for record in records))
+        write_text(
+            self.path, before + "".join(record.as_line() + "\n" for record in records)
+        )
 
 
 def store_of(results: Path, question: str) -> Store:
@@ -102,10 +123,14 @@ def store_of(results: Path, question: str) -> Store:
 
 
 def newest(records: Iterable[Record], place: Callable[[Run], Hashable]) -> list[Record]:
-    """The records with the last digest for each place in a table, so that older and newer settings are not mixed."""
+    """The records with the last digest for each place in a table, so that older and
+    newer settings are not mixed.
+    """
     records = list(records)
     last = {place(record.run): record.run.digest for record in records}
-    return [record for record in records if last[place(record.run)] == record.run.digest]
+    return [
+        record for record in records if last[place(record.run)] == record.run.digest
+    ]
 
 
 def made_by(device: torch.device) -> dict[str, Any]:
@@ -114,22 +139,29 @@ def made_by(device: torch.device) -> dict[str, Any]:
 
 
 def plan_noted(plan: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
-    """The plan as records keep it: its entries, and the commit that last changed its file (None outside git).
+    """The plan as records keep it: its entries, and the commit that last changed its
+    file (None outside git).
 
-    Raises SettingsError if the file has uncommitted changes, because a plan is stated before it is run.
+    Raises SettingsError if the file has uncommitted changes, because a plan is stated
+    before it is run.
     """
     try:
         file = str(path.resolve())
         commit = _git("log", "-1", "--format=%h", "--abbrev=12", "--", file) or None
         if commit and _git("status", "--porcelain", "--", file):
-            raise SettingsError(f"{path} has changes that are not committed; commit them before you run the verdict")
+            raise SettingsError(
+                f"{path} has changes that are not committed; commit them before you run"
+                " the verdict"
+            )
     except (OSError, subprocess.CalledProcessError):
         commit = None
     return {"plan": {**plan, "commit": commit}}
 
 
 def _commit() -> str | None:
-    """The commit, with `-dirty` if the program differs from it; None outside a git repository."""
+    """The commit, with `-dirty` if the program differs from it; None outside a git
+    repository.
+    """
     try:
         changed = _git("status", "--porcelain", "--", *PROGRAM)
         return _git("rev-parse", "--short=12", "HEAD") + (DIRTY if changed else "")
@@ -138,5 +170,7 @@ def _commit() -> str | None:
 
 
 def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()

@@ -34,10 +34,12 @@ def carry_out(
     dry_run: bool,
     noted: Mapping[str, Any] = NOTHING_ELSE,
 ) -> list[Record]:
-    """Run the tasks that are not stored yet and return all stored records, in the order of the tasks.
+    """Run the tasks that are not stored yet and return all stored records, in the order
+    of the tasks.
 
-    noted: entries that each new record keeps in addition to the machine that made it. Each record is stored as soon as
-    its run ends. A task that fails is reported and does not stop the others. A dry run only says how many are missing.
+    noted: entries that each new record keeps in addition to the machine that made it.
+    Each record is stored as soon as its run ends. A task that fails is reported and
+    does not stop the others. A dry run only says how many are missing.
     """
     known = store.by_key()
     missing = [task for task in tasks if task.run.key not in known]
@@ -51,17 +53,25 @@ def carry_out(
             click.echo(f"{name}: {outcome}", err=True)
             continue
         store.add(Record(task.run, outcome, {**made, **noted}))
-        rounded = {name: round(value, 3) for name, value in outcome.items() if isinstance(value, float)}
+        rounded = {
+            name: round(value, 3)
+            for name, value in outcome.items()
+            if isinstance(value, float)
+        }
         click.echo(f"{name}: {rounded}")
     known = store.by_key()
     return [known[task.run.key] for task in tasks if task.run.key in known]
 
 
 def in_parallel(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Outcome]]:
-    """Yield each task with its outcome as it ends. Tasks have one thread each; a single job runs in this process."""
+    """Yield each task with its outcome as it ends. Tasks have one thread each; a single
+    job runs in this process.
+    """
     with parallel_config(backend="loky" if jobs > 1 else "sequential"):
         pool = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-        for number, outcome in pool(delayed(_outcome)(number, task) for number, task in enumerate(tasks)):
+        for number, outcome in pool(
+            delayed(_outcome)(number, task) for number, task in enumerate(tasks)
+        ):
             yield tasks[number], outcome
 
 

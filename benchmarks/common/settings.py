@@ -12,14 +12,18 @@ Settings = Mapping[str, Any]
 """By name, as JSON values."""
 
 OF_MACHINE = {"data", "data_root", "device", "graph", "workers"}
-"""Folders, devices, how they run, and processes; records have their own names for the images."""
-
-WITHOUT_EFFECT = {"seed", "seeds", "probes", "skip_broken"}
-"""Kept, but not part of a digest: the seed is stored beside it, and results do not depend on the probes, nor on broken
-files if there are none.
+"""Folders, devices, how they run, and processes; records have their own names for the
+images.
 """
 
-PAPER: Settings = MappingProxyType({"algorithm": "hba", "initial_fraction": 0.05, "train_steps": 2})
+WITHOUT_EFFECT = {"seed", "seeds", "probes", "skip_broken"}
+"""Kept, but not part of a digest: the seed is stored beside it, and results do not
+depend on the probes, nor on broken files if there are none.
+"""
+
+PAPER: Settings = MappingProxyType(
+    {"algorithm": "hba", "initial_fraction": 0.05, "train_steps": 2}
+)
 """Settings of the paper's search that may differ from the defaults."""
 
 NEUTRAL: Settings = MappingProxyType(
@@ -66,29 +70,58 @@ NEUTRAL: Settings = MappingProxyType(
         "image_ending": None,
     }
 )
-"""The value that a setting had before it existed: records that are older than the setting were made with this value."""
+"""The value that a setting had before it existed: records that are older than the
+setting were made with this value.
+"""
 
 
 def kept_settings(config: Any) -> dict[str, Any]:
-    """The settings of a search or an evaluation that do not depend on the machine and the seed."""
-    settings = config.flat() if isinstance(config, SearchConfig) else config.model_dump(mode="json")
-    return {name: value for name, value in settings.items() if name not in OF_MACHINE | WITHOUT_EFFECT}
+    """The settings of a search or an evaluation that do not depend on the machine and
+    the seed.
+    """
+    settings = (
+        config.flat()
+        if isinstance(config, SearchConfig)
+        else config.model_dump(mode="json")
+    )
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in OF_MACHINE | WITHOUT_EFFECT
+    }
 
 
 def is_neutral(name: str, value: Any) -> bool:
     """Whether the setting has its neutral value. value: as a JSON or a Python value."""
-    return name in NEUTRAL and NEUTRAL[name] == (list(value) if isinstance(value, tuple) else value)
+    return name in NEUTRAL and NEUTRAL[name] == (
+        list(value) if isinstance(value, tuple) else value
+    )
 
 
 def decisive(settings: Settings) -> dict[str, Any]:
-    """The settings that the algorithm reads and that are not neutral; equal for runs that do the same."""
+    """The settings that the algorithm reads and that are not neutral; equal for runs
+    that do the same.
+    """
     kind = ALGORITHMS.get(settings.get("algorithm", ""))
-    idle = {*WITHOUT_EFFECT, *(() if kind is None else ALGORITHM_SETTINGS - kind.model_fields.keys())}
-    return {name: value for name, value in settings.items() if name not in idle and not is_neutral(name, value)}
+    idle = {
+        *WITHOUT_EFFECT,
+        *(() if kind is None else ALGORITHM_SETTINGS - kind.model_fields.keys()),
+    }
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in idle and not is_neutral(name, value)
+    }
 
 
 def without_data(config: SearchConfig) -> dict[str, Any]:
-    """The settings that the algorithm reads, for a search on images that are already in memory."""
-    found = {name: value for name, value in config.flat().items() if name not in DataConfig.model_fields}
+    """The settings that the algorithm reads, for a search on images that are already in
+    memory.
+    """
+    found = {
+        name: value
+        for name, value in config.flat().items()
+        if name not in DataConfig.model_fields
+    }
     # The class, because a name does not identify an algorithm that is not part of hba.
     return {**found, "algorithm": type(config.algorithm)}

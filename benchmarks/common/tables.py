@@ -1,4 +1,6 @@
-"""Convert records to a data frame, numbers to text, and a data frame to a Markdown table."""
+"""Convert records to a data frame, numbers to text, and a data frame to a Markdown
+table.
+"""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +17,9 @@ NOTHING = "-"
 
 
 def frame_of(records: Iterable[Record]) -> pd.DataFrame:
-    """A data frame with one row per record: name, dataset, seed, epochs, further entries and results."""
+    """A data frame with one row per record: name, dataset, seed, epochs, further
+    entries and results.
+    """
     return pd.DataFrame(
         {
             "name": record.run.name,
@@ -43,7 +47,9 @@ def spread_text(values: Iterable[float], digits: int = 2) -> str:
 
 def ratio_text(numerators: Sequence[float], denominators: Sequence[float]) -> str:
     """Mean ± standard deviation of the ratios, paired by round."""
-    return spread_text(one / other for one, other in zip(numerators, denominators, strict=True))
+    return spread_text(
+        one / other for one, other in zip(numerators, denominators, strict=True)
+    )
 
 
 def rate_text(hits: Iterable[bool]) -> str:
@@ -52,15 +58,24 @@ def rate_text(hits: Iterable[bool]) -> str:
     if not hits:
         return NOTHING
     interval = binomtest(sum(hits), len(hits)).proportion_ci(method="wilson")
-    return f"{sum(hits)}/{len(hits)} ({100 * interval.low:.0f}-{100 * interval.high:.0f} %)"
+    return (
+        f"{sum(hits)}/{len(hits)}"
+        f" ({100 * interval.low:.0f}-{100 * interval.high:.0f} %)"
+    )
 
 
-def difference(table: pd.DataFrame, name: str, minus: str, measure: str) -> PairedDifference | None:
-    """The measure of one name minus the measure of another, paired by seed; None without common seeds.
+def difference(
+    table: pd.DataFrame, name: str, minus: str, measure: str
+) -> PairedDifference | None:
+    """The measure of one name minus the measure of another, paired by seed; None
+    without common seeds.
 
     The frame has runs of one dataset and length.
     """
-    ours, others = (table[table["name"] == one].set_index("seed")[measure].to_dict() for one in (name, minus))
+    ours, others = (
+        table[table["name"] == one].set_index("seed")[measure].to_dict()
+        for one in (name, minus)
+    )
     return PairedDifference.of(ours, minus=others)
 
 
@@ -82,7 +97,9 @@ def difference_text(found: PairedDifference | None, digits: int = 2) -> str:
 
 
 def hardware_of(made_by: Mapping[str, Any]) -> str:
-    threads = f", {made_by['n_threads']} thread(s)" if made_by["device"] == "cpu" else ""
+    threads = (
+        f", {made_by['n_threads']} thread(s)" if made_by["device"] == "cpu" else ""
+    )
     return f"{made_by['device_name']}{threads}, PyTorch {made_by['packages']['torch']}"
 
 
@@ -90,5 +107,7 @@ def origin(records: Iterable[Record]) -> str:
     """The hardware and commits of the records, in words."""
     made_by = [record.made_by for record in records]
     hardware = "; ".join(sorted(set(map(hardware_of, made_by))))
-    commits = ", ".join(sorted({f"`{made['commit']}`" for made in made_by if "commit" in made}))
+    commits = ", ".join(
+        sorted({f"`{made['commit']}`" for made in made_by if "commit" in made})
+    )
     return f"Hardware: {hardware}." + (f" Commit: {commits}." if commits else "")

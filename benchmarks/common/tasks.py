@@ -1,4 +1,6 @@
-"""The tasks that benchmarks run: a policy search, an ordinary training, and steps timed in turns."""
+"""The tasks that benchmarks run: a policy search, an ordinary training, and steps timed
+in turns.
+"""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -26,15 +28,18 @@ from hba.training.trainer import Trained, train
 from hba.utils.seeding import derived_seed
 
 TRAINING_GENERATION = 2
-"""Trainings of the first generation began with the initial weights of the search with the same seed."""
+"""Trainings of the first generation began with the initial weights of the search with
+the same seed.
+"""
 Further = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class SearchTask:
-    """A policy search. label: the name of the images in records. work: the folder of run folders, which can be made
-    again; without it, only the record is kept. further: what decides the results besides config. ablation: sizes of the
-    three-way split. view: changes the images after they are read; `further` or the label says so too.
+    """A policy search. label: the name of the images in records. work: the folder of
+    run folders, which can be made again; without it, only the record is kept. further:
+    what decides the results besides config. ablation: sizes of the three-way split.
+    view: changes the images after they are read; `further` or the label says so too.
     """
 
     name: str
@@ -47,11 +52,19 @@ class SearchTask:
 
     @property
     def run(self) -> Run:
-        return Run(self.name, self.label, kept_settings(self.config), self.config.seed, self.further)
+        return Run(
+            self.name,
+            self.label,
+            kept_settings(self.config),
+            self.config.seed,
+            self.further,
+        )
 
     @property
     def folder(self) -> Path | None:
-        """The run folder, a different one for each choice of the settings that the algorithm reads."""
+        """The run folder, a different one for each choice of the settings that the
+        algorithm reads.
+        """
         name = f"{self.name}-seed{self.config.seed}-{self.run.digest[:8]}"
         return None if self.work is None else self.work / self.label / name
 
@@ -67,8 +80,9 @@ class SearchTask:
         return results_of(self._searched())
 
     def schedule(self) -> Schedule:
-        """Return the schedule that was found, and search it first if it is missing. If several processes call this at
-        the same time, the first one searches and the others wait.
+        """Return the schedule that was found, and search it first if it is missing. If
+        several processes call this at the same time, the first one searches and the
+        others wait.
         """
         if self.folder is None or self.work is None:
             return self._new_schedule()
@@ -88,27 +102,40 @@ class SearchTask:
     def _searched(self) -> hba.SearchResult:
         """Resume an interrupted search; for a finished one, only return its result."""
         resume = self.folder is not None and RunFolder(self.folder).checkpoint.exists()
-        return hba.search(self.data, out=self.folder, resume=resume, **without_data(self.config))
+        return hba.search(
+            self.data, out=self.folder, resume=resume, **without_data(self.config)
+        )
 
 
 def results_of(search: hba.SearchResult) -> Results:
-    """The last validation error and loss of the network, the seconds, the error over time, and for each operation the
-    probability in the last epoch and its rise since the start of the search in logits, both as means over copies.
+    """The last validation error and loss of the network, the seconds, the error over
+    time, and for each operation the probability in the last epoch and its rise since
+    the start of the search in logits, both as means over copies.
     """
     assert search.schedule is not None
-    last = {name: search.metrics[-1][name] for name in ("val_error_percent", "val_loss", "seconds")}
-    curve = [[metrics["seconds"], metrics["val_error_percent"]] for metrics in search.metrics]
+    last = {
+        name: search.metrics[-1][name]
+        for name in ("val_error_percent", "val_loss", "seconds")
+    }
+    curve = [
+        [metrics["seconds"], metrics["val_error_percent"]] for metrics in search.metrics
+    ]
     measured = [point for point in curve if point[1] is not None]
     end = {}
     for change in changes(search.schedule, search.schedule.epochs - 1):
         rise = torch.tensor(change.probability).logit(1e-6).diff().item()
-        end[change.operation.name] = {"probability": round(change.probability[-1], 5), "rise": round(rise, 5)}
+        end[change.operation.name] = {
+            "probability": round(change.probability[-1], 5),
+            "rise": round(rise, 5),
+        }
     return {**last, "epochs": len(search.metrics), "curve": measured, "end": end}
 
 
 @dataclass(frozen=True)
 class TrainingTask:
-    """A training of a fresh network as in hba.evaluate, with the schedule of a search or without one."""
+    """A training of a fresh network as in hba.evaluate, with the schedule of a search
+    or without one.
+    """
 
     name: str
     label: str
@@ -121,7 +148,14 @@ class TrainingTask:
 
     @property
     def run(self) -> Run:
-        return Run(self.name, self.label, self.settings, self.seed, self.further, TRAINING_GENERATION)
+        return Run(
+            self.name,
+            self.label,
+            self.settings,
+            self.seed,
+            self.further,
+            TRAINING_GENERATION,
+        )
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -136,35 +170,62 @@ class TrainingTask:
         return "test"
 
     def augmented(self) -> tuple[EvaluationConfig, Augmentation]:
-        return self.config, ScheduleAugmentation(None if self.search is None else self.search.schedule())
+        return self.config, ScheduleAugmentation(
+            None if self.search is None else self.search.schedule()
+        )
 
     def do(self) -> Results:
-        """Train, and return error and loss after the last epoch, and the seconds of the training without the search."""
+        """Train, and return error and loss after the last epoch, and the seconds of the
+        training without the search.
+        """
         (config, augmentation), data = self.augmented(), self.data
         began = time.monotonic()
         trained = self.trained(config, data, augmentation)
         seconds, measured = time.monotonic() - began, trained.test
-        error, loss = (f"{self.measured_on}_{quantity}" for quantity in ("error_percent", "loss"))
-        of_training = {error: measured.error_percent, loss: measured.loss, "seconds": seconds}
+        error, loss = (
+            f"{self.measured_on}_{quantity}" for quantity in ("error_percent", "loss")
+        )
+        of_training = {
+            error: measured.error_percent,
+            loss: measured.loss,
+            "seconds": seconds,
+        }
         return {**of_training, **self.further_results(trained, data)}
 
-    def trained(self, config: EvaluationConfig, data: EvaluationData, augmentation: Augmentation) -> Trained:
+    def trained(
+        self, config: EvaluationConfig, data: EvaluationData, augmentation: Augmentation
+    ) -> Trained:
         device = data.train.device
         with torch.random.fork_rng([] if device.type == "cpu" else [device]):
-            torch.manual_seed(derived_seed(self.seed, "default generators of an evaluation"))
-            return train(config, data, augmentation, self.seed, start=config.network_start())
+            torch.manual_seed(
+                derived_seed(self.seed, "default generators of an evaluation")
+            )
+            return train(
+                config, data, augmentation, self.seed, start=config.network_start()
+            )
 
     def further_results(self, trained: Trained, data: EvaluationData) -> Results:
         return {}
 
 
 FLOOR = "floor"
-"""Plain training without augmentation, with the forward passes of a search on validation batches."""
+"""Plain training without augmentation, with the forward passes of a search on
+validation batches.
+"""
 
 
-def seconds_in_turns(searches: Iterable[SearchTask], floor_of: SearchTask | None, measured: int) -> dict[str, float]:
-    """Time one round: seconds per step of each search by name, and of the floor of one of them."""
-    seconds = {one.name: search_seconds_per_step(one.config, one.data, measured) for one in searches}
+def seconds_in_turns(
+    searches: Iterable[SearchTask], floor_of: SearchTask | None, measured: int
+) -> dict[str, float]:
+    """Time one round: seconds per step of each search by name, and of the floor of one
+    of them.
+    """
+    seconds = {
+        one.name: search_seconds_per_step(one.config, one.data, measured)
+        for one in searches
+    }
     if floor_of is not None:
-        seconds[FLOOR] = bare_seconds_per_step(PLAIN, floor_of.config, floor_of.data, measured)
+        seconds[FLOOR] = bare_seconds_per_step(
+            PLAIN, floor_of.config, floor_of.data, measured
+        )
     return seconds

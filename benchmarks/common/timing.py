@@ -1,4 +1,6 @@
-"""Measure how long a training step takes: of a search, of an ordinary training, and of the floor of a search."""
+"""Measure how long a training step takes: of a search, of an ordinary training, and of
+the floor of a search.
+"""
 
 import contextlib
 import statistics
@@ -20,9 +22,10 @@ from hba.utils.devices import find_device
 class StepClock(hba.SearchCallback):
     """Ends a search after n_steps steps and measures the seconds per step.
 
-    Blocks of `block` steps (T_train) are timed, so that each contains its lambda step. The first quarter is left out,
-    and so are blocks in which an epoch ended, because the whole validation set is measured then. If an epoch ends in
-    every block, these blocks are used.
+    Blocks of `block` steps (T_train) are timed, so that each contains its lambda step.
+    The first quarter is left out, and so are blocks in which an epoch ended, because
+    the whole validation set is measured then. If an epoch ends in every block, these
+    blocks are used.
     """
 
     def __init__(self, n_steps: int, block: int, device: torch.device) -> None:
@@ -33,7 +36,9 @@ class StepClock(hba.SearchCallback):
         self.seconds: list[float] = []
         self.closing: list[float] = []
 
-    def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
+    def started(
+        self, step: int, total_steps: int, batch_size: int, n_epochs: int
+    ) -> None:
         self.begun = self._now()
 
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
@@ -44,7 +49,9 @@ class StepClock(hba.SearchCallback):
         if self.done % self.block == 0:
             now = self._now()
             if self.done > self.n_steps // 4:
-                (self.seconds if self.counts else self.closing).append((now - self.begun) / self.block)
+                (self.seconds if self.counts else self.closing).append(
+                    (now - self.begun) / self.block
+                )
             self.begun, self.counts = now, True
 
     def stop_requested(self) -> bool:
@@ -65,10 +72,13 @@ def n_steps(config: SearchConfig | EvaluationConfig, n_images: int) -> int:
     return config.epochs * (n_images // min(config.batch_size, n_images))
 
 
-def search_seconds_per_step(config: SearchConfig, data: SearchData, measured: int) -> float:
+def search_seconds_per_step(
+    config: SearchConfig, data: SearchData, measured: int
+) -> float:
     """Seconds per step of hba.search with these settings, without measuring and saving.
 
-    Steps before and after the warm-up are measured separately, and weighted by their shares of the epochs.
+    Steps before and after the warm-up are measured separately, and weighted by their
+    shares of the epochs.
     """
     share = config.algorithm.update_schedule.warm_up_epochs / config.epochs
     if not share:
@@ -77,16 +87,26 @@ def search_seconds_per_step(config: SearchConfig, data: SearchData, measured: in
         config.changed({"warm_up_epochs": 0, "val_steps": steps})
         for steps in (0, config.algorithm.update_schedule.in_a_row)
     )
-    return share * _mean_seconds(before, data, measured) + (1 - share) * _mean_seconds(after, data, measured)
+    return share * _mean_seconds(before, data, measured) + (1 - share) * _mean_seconds(
+        after, data, measured
+    )
 
 
 def _mean_seconds(config: SearchConfig, data: SearchData, measured: int) -> float:
-    clock = StepClock(measured, config.algorithm.train_steps, find_device(config.device))
-    hba.search(data, callback=clock, **{**without_data(config), "epochs": max(config.epochs, measured)})
+    clock = StepClock(
+        measured, config.algorithm.train_steps, find_device(config.device)
+    )
+    hba.search(
+        data,
+        callback=clock,
+        **{**without_data(config), "epochs": max(config.epochs, measured)},
+    )
     return clock.seconds_per_step
 
 
-def training_seconds_per_step(config: EvaluationConfig, data: EvaluationData, measured: int) -> float:
+def training_seconds_per_step(
+    config: EvaluationConfig, data: EvaluationData, measured: int
+) -> float:
     """Seconds per step of an ordinary training, without a schedule."""
     device = find_device(config.device)
     clock = StepClock(measured, 1, device)

@@ -1,1 +1,3 @@
-"""Image sets that need different augmentation: which one helps on each set, and whether a search finds it."""
+"""Image sets that need different augmentation: which one helps on each set, and whether
+a search finds it.
+"""

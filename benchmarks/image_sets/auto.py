@@ -1,4 +1,6 @@
-"""Run `hba auto` as a user would, and compare its choice with recipes that are trained like its network."""
+"""Run `hba auto` as a user would, and compare its choice with recipes that are trained
+like its network.
+"""
 
 import json
 import os
@@ -30,8 +32,17 @@ from image_sets.runs import BALANCED, CIFAR, SETS, folder_of, unpacked
 BEFORE, AUTO, BEST, UNEVEN = "auto", "auto-pretrained", "best recipe", "cifar10-uneven"
 """The questions of the records: of runs before pretrained networks, and since."""
 AUTO_SETS = tuple(UNEVEN if name == CIFAR else name for name in SETS)
-OF_UNEVEN = {"airplane": 300, "automobile": 200, "bird": 150, "cat": 100, "deer": 90, "dog": 60}
-"""The number of first training images of six classes of CIFAR-10: 900 in all, of which a fifth is the test split."""
+OF_UNEVEN = {
+    "airplane": 300,
+    "automobile": 200,
+    "bird": 150,
+    "cat": 100,
+    "deer": 90,
+    "dog": 60,
+}
+"""The number of first training images of six classes of CIFAR-10: 900 in all, of which
+a fifth is the test split.
+"""
 SHOWN = ("model", "image_size", "epochs", "batch_size", "fast", "pretrained", "freeze")
 AUTO_COLUMN, LINEAR = "auto", "linear layer"
 
@@ -49,14 +60,19 @@ class AutoPlan(Settings):
 
 def uneven_folder(work: Path) -> str:
     """The folder of six classes of CIFAR-10, which is unpacked if it is missing."""
-    return unpacked(work / "sets" / UNEVEN, f"{CIFAR_FOLDER}.tar.xz", of_uneven, inside="train")
+    return unpacked(
+        work / "sets" / UNEVEN, f"{CIFAR_FOLDER}.tar.xz", of_uneven, inside="train"
+    )
 
 
 def of_uneven(file: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
     """A filter for tarfile. The names of images are train/<class>/NNNN.jpg."""
     part, *names = Path(file.name).parts
     n_images = OF_UNEVEN.get(names[0] if names else "", 0)
-    is_kept = part == "train" and (not names or (n_images and (file.isdir() or int(Path(file.name).stem) < n_images)))
+    is_kept = part == "train" and (
+        not names
+        or (n_images and (file.isdir() or int(Path(file.name).stem) < n_images))
+    )
     return tarfile.data_filter(file, folder) if is_kept else None
 
 
@@ -76,38 +92,83 @@ class AutoTask:
 
     @property
     def run(self) -> Run:
-        return Run(AUTO, self.dataset, {}, 0, {"minutes": self.minutes, "rows": [*self.rows]})
+        return Run(
+            AUTO, self.dataset, {}, 0, {"minutes": self.minutes, "rows": [*self.rows]}
+        )
 
     def do(self) -> Results:
         folder = self.work / AUTO / f"{self.dataset}-{self.minutes}m"
-        data = uneven_folder(self.work) if self.dataset == UNEVEN else folder_of(self.dataset, self.work)
+        data = (
+            uneven_folder(self.work)
+            if self.dataset == UNEVEN
+            else folder_of(self.dataset, self.work)
+        )
         if not (folder / "auto.json").exists():
-            command = [sys.executable, "-m", "hba", "auto", data, "--budget", f"{self.minutes}m", "--out", str(folder)]
+            command = [
+                sys.executable,
+                "-m",
+                "hba",
+                "auto",
+                data,
+                "--budget",
+                f"{self.minutes}m",
+                "--out",
+                str(folder),
+            ]
             # A user does not set the threads of a benchmark.
-            environment = {name: one for name, one in os.environ.items() if name != "OMP_NUM_THREADS"}
+            environment = {
+                name: one
+                for name, one in os.environ.items()
+                if name != "OMP_NUM_THREADS"
+            }
             began = time.monotonic()
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, check=False
+            )
             if done.returncode:
-                raise RunError(f"{self.dataset}, {self.minutes} minutes: {done.stderr.strip().splitlines()[-1:]}")
+                raise RunError(
+                    f"{self.dataset}, {self.minutes} minutes:"
+                    f" {done.stderr.strip().splitlines()[-1:]}"
+                )
             (folder / "seconds").write_text(str(time.monotonic() - began))
             (folder / "console.txt").write_text(done.stdout)
-        record, evaluation = json.loads((folder / "auto.json").read_text("utf-8")), folder / "evaluation"
-        names = [record["chosen"], *(name for name in ("none", "randaugment") if name != record["chosen"])]
+        record, evaluation = (
+            json.loads((folder / "auto.json").read_text("utf-8")),
+            folder / "evaluation",
+        )
+        names = [
+            record["chosen"],
+            *(name for name in ("none", "randaugment") if name != record["chosen"]),
+        ]
         policies = {FOUND: str(folder / "search" / POLICY_NAME)}
         beside = [*names[1:], *(name for name in self.rows if name not in names)]
         # Of a run without a search, there is no policy.
         first, *others = [policies.get(name, name) for name in (names[0], *beside)]
-        others = [name for name in others if name not in policies.values() or Path(name).exists()]
+        others = [
+            name
+            for name in others
+            if name not in policies.values() or Path(name).exists()
+        ]
         seeds = max(self.seeds, int(record["test_seeds"]))
-        how: dict[str, Any] = {"out": evaluation, "resume": True, "config": evaluation, "jobs": os.cpu_count()}
+        how: dict[str, Any] = {
+            "out": evaluation,
+            "resume": True,
+            "config": evaluation,
+            "jobs": os.cpu_count(),
+        }
         found = hba.evaluate(first, data, against=others, seeds=seeds, **how)
         balanced = self.dataset == BALANCED
         return {
             "seconds": float((folder / "seconds").read_text()),
-            "errors": {row.name: errors_of(row, balanced=balanced) for row in found.rows},
+            "errors": {
+                row.name: errors_of(row, balanced=balanced) for row in found.rows
+            },
             "settings": {name: found.settings[name] for name in SHOWN},
             "test_images": found.test_images,
-            **{name: record[name] for name in ("chosen", "plan", "rows", "n_jobs", "candidates", "linear")},
+            **{
+                name: record[name]
+                for name in ("chosen", "plan", "rows", "n_jobs", "candidates", "linear")
+            },
         }
 
 
@@ -117,36 +178,73 @@ def errors_of(row: EvaluationRow, *, balanced: bool) -> list[float]:
     return [100 - one if balanced else one for one in found.values()]
 
 
-def auto_tasks(plan: AutoPlan, sets: Sequence[str], budgets: Iterable[int], work: Path) -> list[AutoTask]:
+def auto_tasks(
+    plan: AutoPlan, sets: Sequence[str], budgets: Iterable[int], work: Path
+) -> list[AutoTask]:
     """The runs. Rows are trained beside those of the longest budget."""
-    of_budget = {minutes: (plan.rows, plan.seeds) if minutes == max(plan.budgets) else ((), 1) for minutes in budgets}
-    return [AutoTask(name, minutes, *how, work) for minutes, how in of_budget.items() for name in sets]
+    of_budget = {
+        minutes: (plan.rows, plan.seeds) if minutes == max(plan.budgets) else ((), 1)
+        for minutes in budgets
+    }
+    return [
+        AutoTask(name, minutes, *how, work)
+        for minutes, how in of_budget.items()
+        for name in sets
+    ]
 
 
-def auto_table(records: Sequence[Record], before: Sequence[Record], plan: AutoPlan, minutes: int) -> pd.DataFrame:
-    """A row for each set: the network, the choice, and mean test errors in per cent. before: of earlier runs."""
+def auto_table(
+    records: Sequence[Record], before: Sequence[Record], plan: AutoPlan, minutes: int
+) -> pd.DataFrame:
+    """A row for each set: the network, the choice, and mean test errors in per cent.
+    before: of earlier runs.
+    """
     runs, earlier = (
-        {one.run.dataset: one.results for one in of_runs if one.run.further["minutes"] == minutes}
+        {
+            one.run.dataset: one.results
+            for one in of_runs
+            if one.run.further["minutes"] == minutes
+        }
         for of_runs in (records, before)
     )
     found, means = list[dict[str, str]](), list[dict[str, float]]()
     for name, one in ((name, runs[name]) for name in AUTO_SETS if name in runs):
         settings, errors = one["settings"], mean_errors(one)
-        linear = [layer for layer in one.get("linear", ()) if layer["test_percent"] is not None]
-        of_linear = [layer["balanced_percent" if name == BALANCED else "test_percent"] for layer in linear]
+        linear = [
+            layer
+            for layer in one.get("linear", ())
+            if layer["test_percent"] is not None
+        ]
+        of_linear = [
+            layer["balanced_percent" if name == BALANCED else "test_percent"]
+            for layer in linear
+        ]
         rows = dict.fromkeys(["none", "randaugment", *plan.rows])
         of_rows = {
-            **{AUTO_COLUMN: errors[one["chosen"]], **({LINEAR: of_linear[0]} if of_linear else {})},
-            **({"before": mean_errors(earlier[name])[earlier[name]["chosen"]]} if name in earlier else {}),
+            **{
+                AUTO_COLUMN: errors[one["chosen"]],
+                **({LINEAR: of_linear[0]} if of_linear else {}),
+            },
+            **(
+                {"before": mean_errors(earlier[name])[earlier[name]["chosen"]]}
+                if name in earlier
+                else {}
+            ),
             **{row: errors[row] for row in rows if row in errors},
         }
         best = min(error for row, error in errors.items() if row in RECIPES)
         means.append({**of_rows, BEST: best})
-        network = f"{settings['model']} ({'pretrained' if settings.get('pretrained') else 'random weights'})"
+        network = (
+            f"{settings['model']}"
+            f" ({'pretrained' if settings.get('pretrained') else 'random weights'})"
+        )
         found.append(
             {
                 "set": name,
-                "trained": f"{network}, {settings['image_size']} pixels, {settings['epochs']} epochs",
+                "trained": (
+                    f"{network}, {settings['image_size']} pixels, {settings['epochs']}"
+                    " epochs"
+                ),
                 "chosen": one["chosen"],
                 **{row: f"{error:.1f}" for row, error in of_rows.items()},
                 f"{AUTO_COLUMN} minus {BEST}": f"{of_rows[AUTO_COLUMN] - best:+.1f}",
@@ -156,26 +254,48 @@ def auto_table(records: Sequence[Record], before: Sequence[Record], plan: AutoPl
         )
     if len(means) == len(AUTO_SETS):
         mean = pd.DataFrame(means).mean(skipna=False)
-        of_mean = {row: f"{error:.1f}" for row, error in mean.items() if row != BEST and error == error}
-        difference = {f"{AUTO_COLUMN} minus {BEST}": f"{mean[AUTO_COLUMN] - mean[BEST]:+.1f}"}
+        of_mean = {
+            row: f"{error:.1f}"
+            for row, error in mean.items()
+            if row != BEST and error == error
+        }
+        difference = {
+            f"{AUTO_COLUMN} minus {BEST}": f"{mean[AUTO_COLUMN] - mean[BEST]:+.1f}"
+        }
         found.append({"set": f"mean of {len(means)}", **of_mean, **difference})
     return pd.DataFrame(found).fillna(NOTHING)
 
 
 def choice_table(records: Sequence[Record], plan: AutoPlan) -> pd.DataFrame:
-    """Of the longest runs that chose pretrained weights: the test error of each row in per cent, and below it the
-    difference to no augmentation, paired by seed, with its 95 % t-interval.
+    """Of the longest runs that chose pretrained weights: the test error of each row in
+    per cent, and below it the difference to no augmentation, paired by seed, with its
+    95 % t-interval.
     """
     found = []
     for name, one in ((one.run.dataset, one.results) for one in records):
-        if not one["settings"].get("pretrained") or len(errors := one["errors"]) <= len(ALWAYS):
+        if not one["settings"].get("pretrained") or len(errors := one["errors"]) <= len(
+            ALWAYS
+        ):
             continue
-        by_seed = {row: dict(enumerate(errors[row])) for row in plan.rows if row in errors}
+        by_seed = {
+            row: dict(enumerate(errors[row])) for row in plan.rows if row in errors
+        }
         below = {
-            row: f"<br>{difference_text(PairedDifference.of(own, minus=by_seed['none']), 1)}" if row != "none" else ""
+            row: (
+                f"<br>{difference_text(PairedDifference.of(own, minus=by_seed['none']), 1)}"
+                if row != "none"
+                else ""
+            )
             for row, own in by_seed.items()
         }
-        found.append({"set": name, **{row: f"{spread_text(errors[row], 1)}{below[row]}" for row in by_seed}})
+        found.append(
+            {
+                "set": name,
+                **{
+                    row: f"{spread_text(errors[row], 1)}{below[row]}" for row in by_seed
+                },
+            }
+        )
     return pd.DataFrame(found).fillna(NOTHING)
 
 

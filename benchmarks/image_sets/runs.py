@@ -1,4 +1,6 @@
-"""The sets of images, and trainings on them: with a recipe, with a changed group of operations, or with a search."""
+"""The sets of images, and trainings on them: with a recipe, with a changed group of
+operations, or with a search.
+"""
 
 import os
 import shutil
@@ -34,41 +36,85 @@ from hba.training.trainer import Trained
 CIFAR, BALANCED, NONE, SEARCH = "cifar10", "wbc-shift", "none", "search"
 SETS = ("pbc", BALANCED, "omniglot", "gtsrb32", "rsscn7", "flowers", CIFAR, DIGITS)
 SETTINGS: dict[str, Any] = {
-    **{"model": "wrn-10-1", "image_size": 24, "epochs": 60, "batch_size": 100, "learning_rate": 0.1},
+    **{
+        "model": "wrn-10-1",
+        "image_size": 24,
+        "epochs": 60,
+        "batch_size": 100,
+        "learning_rate": 0.1,
+    },
     **{"weight_decay": 0.0005, "baseline": "none", "fast": True},
 }
 """The settings of searches and trainings from random weights."""
 FINE_TUNING: dict[str, Any] = {
-    **{"model": LITE, "pretrained": TIMM, "image_size": 48, "epochs": 8, "batch_size": 32},
-    **{"optimizer": "adamw", "learning_rate": 0.003, "weight_decay": 0.05, "learning_rate_warm_up_epochs": 1},
+    **{
+        "model": LITE,
+        "pretrained": TIMM,
+        "image_size": 48,
+        "epochs": 8,
+        "batch_size": 32,
+    },
+    **{
+        "optimizer": "adamw",
+        "learning_rate": 0.003,
+        "weight_decay": 0.05,
+        "learning_rate_warm_up_epochs": 1,
+    },
     **{"fast": False, "tunes_strength": False, "smaller": 1.0},
 }
-"""Settings that replace them for pretrained weights, as `hba auto` fine-tunes and searches in 20 minutes."""
+"""Settings that replace them for pretrained weights, as `hba auto` fine-tunes and
+searches in 20 minutes.
+"""
 OF_CLASS = {"train": 150, "test": 500}
 """The number of images per class of CIFAR-10; the first ones are used."""
-FLIPS = {"horizontal flip": "HorizontalFlip", "vertical flip": "VerticalFlip", "quarter turn": "QuarterTurn"}
+FLIPS = {
+    "horizontal flip": "HorizontalFlip",
+    "vertical flip": "VerticalFlip",
+    "quarter turn": "QuarterTurn",
+}
 OPERATIONS = {
     **FLIPS,
     **{"crop and zoom": "PaddedCrop,ResizedCrop", "color": "Hue,Saturation,Gamma,Gray"},
-    **{"blur and noise": "Blur,Noise,Jpeg", "erasing": "Erase", "mixing": "Mixup,CutMix"},
+    **{
+        "blur and noise": "Blur,Noise,Jpeg",
+        "erasing": "Erase",
+        "mixing": "Mixup,CutMix",
+    },
 }
 TYPICAL = {
     **TURNS,
     **{name: how for of_race in RACE_GROUPS.values() for name, how in of_race.items()},
 }
-GROUPS = {group: {name: TYPICAL[name] for name in names.split(",")} for group, names in OPERATIONS.items()}
-"""By name, operations that are tried together, with the probability and the magnitude of each."""
+GROUPS = {
+    group: {name: TYPICAL[name] for name in names.split(",")}
+    for group, names in OPERATIONS.items()
+}
+"""By name, operations that are tried together, with the probability and the magnitude
+of each.
+"""
 
 
-def searches(name: str, seeds: Iterable[int], work: Path, device: str, **further: Any) -> list[SearchTask]:
-    """Searches on a set with the defaults and SETTINGS. further: settings that override both."""
-    settings = {**SETTINGS, "train_size": None, "val_size": None, "device": device, **further}
+def searches(
+    name: str, seeds: Iterable[int], work: Path, device: str, **further: Any
+) -> list[SearchTask]:
+    """Searches on a set with the defaults and SETTINGS. further: settings that override
+    both.
+    """
+    settings = {
+        **SETTINGS,
+        "train_size": None,
+        "val_size": None,
+        "device": device,
+        **further,
+    }
     bed = Bed(name, None, settings, data=folder_of(name, work))
     return [bed.search_with(SEARCH, seed, work) for seed in seeds]
 
 
 def folder_of(name: str, work: Path) -> str:
-    """The folder of a set, which is unpacked from the archives in the folder HBA_DATA if it is missing."""
+    """The folder of a set, which is unpacked from the archives in the folder HBA_DATA
+    if it is missing.
+    """
     if name == DIGITS:
         return DIGITS
     folder = work / "sets" / name
@@ -78,14 +124,21 @@ def folder_of(name: str, work: Path) -> str:
 
 
 def unpacked(folder: Path, archive: str, kept: Any, inside: str = "") -> str:
-    """Unpack the contents of `inside` of an archive as the folder, if it is missing. kept: a filter for tarfile."""
+    """Unpack the contents of `inside` of an archive as the folder, if it is missing.
+    kept: a filter for tarfile.
+    """
     if not folder.exists():
         part = folder.with_name(f"{folder.name}.part")
         try:
-            with tarfile.open(Path(os.environ.get(DATA_FOLDER, "")) / archive) as opened:
+            with tarfile.open(
+                Path(os.environ.get(DATA_FOLDER, "")) / archive
+            ) as opened:
                 opened.extractall(part, filter=kept)
         except (OSError, tarfile.TarError) as error:
-            what = f"the set {folder.name} cannot be unpacked, set {DATA_FOLDER} to its folder: {error}"
+            what = (
+                f"the set {folder.name} cannot be unpacked, set {DATA_FOLDER} to its"
+                f" folder: {error}"
+            )
             raise DataError(what) from None
         (part / inside).rename(folder)
         shutil.rmtree(part, ignore_errors=True)
@@ -95,12 +148,18 @@ def unpacked(folder: Path, archive: str, kept: Any, inside: str = "") -> str:
 def first_of_each_class(file: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
     """A filter for tarfile. The names of images are train/<class>/NNNN.jpg."""
     path = Path(file.name)
-    return None if file.isfile() and int(path.stem) >= OF_CLASS[path.parts[0]] else tarfile.data_filter(file, folder)
+    return (
+        None
+        if file.isfile() and int(path.stem) >= OF_CLASS[path.parts[0]]
+        else tarfile.data_filter(file, folder)
+    )
 
 
 @dataclass(frozen=True)
 class DomainTask(RowTask):
-    """A training with a schedule, or None for no augmentation; the row `search` uses the schedule of its search."""
+    """A training with a schedule, or None for no augmentation; the row `search` uses
+    the schedule of its search.
+    """
 
     schedule: Schedule | None = None
 
@@ -109,27 +168,56 @@ class DomainTask(RowTask):
         return kept_settings(self._searched if self.name == SEARCH else self.config)
 
     def augmented(self) -> tuple[EvaluationConfig, Augmentation]:
-        return self.config, ScheduleAugmentation(self._search.schedule() if self.name == SEARCH else self.schedule)
+        return self.config, ScheduleAugmentation(
+            self._search.schedule() if self.name == SEARCH else self.schedule
+        )
 
     def further_results(self, trained: Trained, data: EvaluationData) -> Results:
-        """The mean error of the classes, the calibrated loss, and the results of the search."""
+        """The mean error of the classes, the calibrated loss, and the results of the
+        search.
+        """
         colors = self.config.colors_of_network()
-        preprocessing = Preprocessing.of(data.train, self.config.baseline_augmentation(), colors)
-        logits, labels = logits_of(trained.network, data.test.opened(), preprocessing.measure)
+        preprocessing = Preprocessing.of(
+            data.train, self.config.baseline_augmentation(), colors
+        )
+        logits, labels = logits_of(
+            trained.network, data.test.opened(), preprocessing.measure
+        )
         assert trained.test.confusion is not None
         return {
-            f"{self.measured_on}_balanced_error_percent": 100 - trained.test.confusion.balanced_accuracy_percent,
-            f"{self.measured_on}_calibrated_loss": losses_of(calibrated(logits, labels), labels).mean().item(),
+            f"{self.measured_on}_balanced_error_percent": (
+                100 - trained.test.confusion.balanced_accuracy_percent
+            ),
+            f"{self.measured_on}_calibrated_loss": (
+                losses_of(calibrated(logits, labels), labels).mean().item()
+            ),
             **({"search": self._search.do()} if self.name == SEARCH else {}),
         }
 
 
-def domain_task(name: str, schedule: Schedule | None, search: SearchTask, *, tested: bool = False) -> DomainTask:
-    """The task of a row. tested: train on all training images and measure test images; else on the search's split."""
+def domain_task(
+    name: str, schedule: Schedule | None, search: SearchTask, *, tested: bool = False
+) -> DomainTask:
+    """The task of a row. tested: train on all training images and measure test images;
+    else on the search's split.
+    """
     made = vars(row_task(name, search, tested=tested))
-    of_schedule = {} if name == SEARCH else {"augmentation": ScheduleAugmentation(schedule).definition}
-    as_search = {"config": made["config"].model_copy(update={"fast": search.config.fast})}
-    return DomainTask(**{**made, **as_search, "further": made["further"] | of_schedule, "schedule": schedule})
+    of_schedule = (
+        {}
+        if name == SEARCH
+        else {"augmentation": ScheduleAugmentation(schedule).definition}
+    )
+    as_search = {
+        "config": made["config"].model_copy(update={"fast": search.config.fast})
+    }
+    return DomainTask(
+        **{
+            **made,
+            **as_search,
+            "further": made["further"] | of_schedule,
+            "schedule": schedule,
+        }
+    )
 
 
 def recipe(name: str) -> Schedule | None:
@@ -138,11 +226,16 @@ def recipe(name: str) -> Schedule | None:
 
 
 def changed(name: str, group: str, is_on: bool) -> tuple[str, Schedule | None]:
-    """The name and schedule of a recipe with or without a group; the recipe's own name if nothing changes."""
+    """The name and schedule of a recipe with or without a group; the recipe's own name
+    if nothing changes.
+    """
     schedule = RECIPES[name].make()
     names, rows = schedule.space.names, (schedule.values, schedule.spread)
     before, spread = (dict(zip(names, row[0].tolist(), strict=True)) for row in rows)
-    operations, values = {one.name: one for one in schedule.space.operations}, dict(before)
+    operations, values = (
+        {one.name: one for one in schedule.space.operations},
+        dict(before),
+    )
     for operation, (probability, magnitude) in GROUPS[group].items():
         if is_on or operation in operations:
             operations.setdefault(operation, STAGED[operation])
@@ -152,6 +245,9 @@ def changed(name: str, group: str, is_on: bool) -> tuple[str, Schedule | None]:
     if values == before:
         return name, recipe(name)
     space = replace(schedule.space, operations=tuple(operations.values()))
-    row, width = (np.array([[found.get(one, 0.0) for one in space.names]]) for found in (values, spread))
+    row, width = (
+        np.array([[found.get(one, 0.0) for one in space.names]])
+        for found in (values, spread)
+    )
     found = replace(schedule, space=space, values=row, spread=width)
     return f"{name} {'with' if is_on else 'without'} {group}", found

@@ -1,4 +1,6 @@
-"""The tables of docs/domains.md: which augmentation helps on each set, whether searches find it, and the verdict."""
+"""The tables of docs/domains.md: which augmentation helps on each set, whether searches
+find it, and the verdict.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -6,7 +8,14 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from common.records import Record, newest
-from common.tables import NOTHING, difference, difference_text, frame_of, sign_of, spread_text
+from common.tables import (
+    NOTHING,
+    difference,
+    difference_text,
+    frame_of,
+    sign_of,
+    spread_text,
+)
 
 from hba.report.statistics import PairedDifference
 from hba.schedule.recipes import RECIPES
@@ -16,13 +25,17 @@ LOSS, ERROR = "val_calibrated_loss", "error"
 APPLIED = 0.05
 """A search applies an operation if its probability is above this."""
 DRAWS, LEAST_ERROR = 10_000, 0.1
-"""Draws of the bootstrap. Errors below LEAST_ERROR per cent count as that, because a ratio to zero says nothing."""
+"""Draws of the bootstrap. Errors below LEAST_ERROR per cent count as that, because a
+ratio to zero says nothing.
+"""
 Frames = Mapping[str, pd.DataFrame]
 """By set, a frame with a row for each run."""
 
 
 def frames_of(records: Iterable[Record], measured_on: str) -> Frames:
-    """The newest runs of each set and name. The column ERROR has the error by which the set is judged."""
+    """The newest runs of each set and name. The column ERROR has the error by which the
+    set is judged.
+    """
     kept, found = newest(records, lambda run: (run.dataset, run.name)), {}
     for name in SETS:
         frame = frame_of(one for one in kept if one.run.dataset == name)
@@ -33,13 +46,25 @@ def frames_of(records: Iterable[Record], measured_on: str) -> Frames:
 
 
 def best_recipe(frame: pd.DataFrame) -> str | None:
-    """The recipe with the lowest mean calibrated loss over the seeds that all recipes have; None until all have run."""
-    table = frame[frame["name"].isin([*RECIPES])].pivot_table(index="seed", columns="name", values=LOSS).dropna()
-    return str(table.mean().idxmin()) if len(table) and len(table.columns) == len(RECIPES) else None
+    """The recipe with the lowest mean calibrated loss over the seeds that all recipes
+    have; None until all have run.
+    """
+    table = (
+        frame[frame["name"].isin([*RECIPES])]
+        .pivot_table(index="seed", columns="name", values=LOSS)
+        .dropna()
+    )
+    return (
+        str(table.mean().idxmin())
+        if len(table) and len(table.columns) == len(RECIPES)
+        else None
+    )
 
 
 class Pair(NamedTuple):
-    """A set and a group: the difference of trainings with and without the group, and which searches apply it."""
+    """A set and a group: the difference of trainings with and without the group, and
+    which searches apply it.
+    """
 
     name: str
     group: str
@@ -49,51 +74,84 @@ class Pair(NamedTuple):
 
     @property
     def agrees(self) -> bool | None:
-        """Whether more than half of the searches are right; None if the truth is not known or searches are missing."""
+        """Whether more than half of the searches are right; None if the truth is not
+        known or searches are missing.
+        """
         right = [one == (sign_of(self.loss) < 0) for one in self.applied]
         return 2 * sum(right) > len(right) if sign_of(self.loss) and right else None
 
     @property
     def text(self) -> str:
-        searches = f"; {sum(self.applied)} of {len(self.applied)} searches" if self.applied else ""
+        searches = (
+            f"; {sum(self.applied)} of {len(self.applied)} searches"
+            if self.applied
+            else ""
+        )
         return f"{self.group} ({difference_text(self.loss, 2)}{searches})"
 
 
 def pairs_of(frames: Frames, verdict: Frames) -> list[Pair]:
-    """Pairs for the sets whose recipes have run. verdict: frames of runs whose searches are compared with the truth."""
+    """Pairs for the sets whose recipes have run. verdict: frames of runs whose searches
+    are compared with the truth.
+    """
     found = []
     for name, frame in frames.items():
         best, rows = best_recipe(frame), verdict.get(name, pd.DataFrame({"name": []}))
-        ends = [one["end"] for one in rows.loc[rows["name"] == SEARCH, "search"]] if "search" in rows else []
+        ends = (
+            [one["end"] for one in rows.loc[rows["name"] == SEARCH, "search"]]
+            if "search" in rows
+            else []
+        )
         for group, operations in GROUPS.items() if best else ():
             on, off = (changed(str(best), group, is_on)[0] for is_on in (True, False))
-            loss, error = (difference(frame, on, off, measure) for measure in (LOSS, ERROR))
-            found.append(Pair(name, group, loss, error, [largest(end, operations) > APPLIED for end in ends]))
+            loss, error = (
+                difference(frame, on, off, measure) for measure in (LOSS, ERROR)
+            )
+            found.append(
+                Pair(
+                    name,
+                    group,
+                    loss,
+                    error,
+                    [largest(end, operations) > APPLIED for end in ends],
+                )
+            )
     return found
 
 
 def group_table(pairs: Iterable[Pair]) -> pd.DataFrame:
-    """For each set, the groups that help, those that harm, and those in which the searches disagree."""
+    """For each set, the groups that help, those that harm, and those in which the
+    searches disagree.
+    """
     rows: dict[str, dict[str, list[str]]] = {}
     for pair in pairs:
-        row = rows.setdefault(pair.name, {"helps": [], "harms": [], "searches disagree": []})
+        row = rows.setdefault(
+            pair.name, {"helps": [], "harms": [], "searches disagree": []}
+        )
         if sign := sign_of(pair.loss):
             row["helps" if sign < 0 else "harms"].append(pair.text)
         if pair.agrees is False:
             row["searches disagree"].append(pair.group)
     return pd.DataFrame(
-        {"set": name, **{head: "<br>".join(texts) or NOTHING for head, texts in row.items()}}
+        {
+            "set": name,
+            **{head: "<br>".join(texts) or NOTHING for head, texts in row.items()},
+        }
         for name, row in rows.items()
     )
 
 
 def largest(end: Mapping[str, Mapping[str, float]], operations: Iterable[str]) -> float:
-    """The largest probability of the operations. end: the results of a search by operation."""
+    """The largest probability of the operations. end: the results of a search by
+    operation.
+    """
     return max(end[one]["probability"] if one in end else 0.0 for one in operations)
 
 
 def recipe_table(frames: Frames) -> pd.DataFrame:
-    """Validation error in per cent of each recipe; a star marks the lowest calibrated loss on a set."""
+    """Validation error in per cent of each recipe; a star marks the lowest calibrated
+    loss on a set.
+    """
     table = pd.DataFrame({"recipe": [*RECIPES]})
     for name, frame in frames.items():
         cells, best = dict.fromkeys(RECIPES, NOTHING), best_recipe(frame)
@@ -104,38 +162,67 @@ def recipe_table(frames: Frames) -> pd.DataFrame:
 
 
 def verdict_table(frames: Frames, rows: Sequence[str]) -> pd.DataFrame:
-    """Test error of each row on each set, and the ratio of the search's error to it. Further rows compare the search
-    with the best other row and with two recipes, and show the largest probability of a flip or turn, and the price.
+    """Test error of each row on each set, and the ratio of the search's error to it.
+    Further rows compare the search with the best other row and with two recipes, and
+    show the largest probability of a flip or turn, and the price.
     """
     beside, minus_best = ("randaugment", "photo"), f"{SEARCH} minus the best recipe"
     compared = [f"{SEARCH} minus {row}" for row in beside]
-    heads = [*rows, minus_best, *compared, "flips and turns, at most", "price of a search"]
+    heads = [
+        *rows,
+        minus_best,
+        *compared,
+        "flips and turns, at most",
+        "price of a search",
+    ]
     table = pd.DataFrame({"trained with": heads})
     for name, frame in frames.items():
         errors = {row: own[ERROR] for row, own in frame.groupby("name")}
-        best = min((row for row in errors if row != SEARCH), key=lambda row: errors[row].mean(), default=NOTHING)
+        best = min(
+            (row for row in errors if row != SEARCH),
+            key=lambda row: errors[row].mean(),
+            default=NOTHING,
+        )
         searched = frame[frame["name"] == SEARCH]
         found = searched["search"].tolist() if len(searched) else []
-        prices = [one["seconds"] / seconds for one, seconds in zip(found, searched["seconds"], strict=True)]
-        minus = {row: difference_text(difference(frame, SEARCH, row, ERROR), 1) for row in (best, *beside)}
+        prices = [
+            one["seconds"] / seconds
+            for one, seconds in zip(found, searched["seconds"], strict=True)
+        ]
+        minus = {
+            row: difference_text(difference(frame, SEARCH, row, ERROR), 1)
+            for row in (best, *beside)
+        }
         table[name] = [
-            *(spread_text(errors[row], 1) if row in errors else NOTHING for row in rows),
+            *(
+                spread_text(errors[row], 1) if row in errors else NOTHING
+                for row in rows
+            ),
             *(f"{minus[best]}, {best}", *(minus[row] for row in beside)),
-            ", ".join(f"{largest(one['end'], FLIPS.values()):.2f}" for one in found) or NOTHING,
+            ", ".join(f"{largest(one['end'], FLIPS.values()):.2f}" for one in found)
+            or NOTHING,
             spread_text(prices) if prices else NOTHING,
         ]
     recipes = {row: ratio(frames, row) for row in rows if row != SEARCH}
-    return table.assign(**{"search's error by this one's": [recipes.get(row, "") for row in heads]})
+    return table.assign(
+        **{"search's error by this one's": [recipes.get(row, "") for row in heads]}
+    )
 
 
 def ratio(frames: Frames, row: str) -> str:
-    """The geometric mean over sets of the search's error divided by a row's, with its 95 % interval.
+    """The geometric mean over sets of the search's error divided by a row's, with its
+    95 % interval.
 
-    The interval comes from a bootstrap over sets and, within each set, over seeds that both rows share.
+    The interval comes from a bootstrap over sets and, within each set, over seeds that
+    both rows share.
     """
     random, means, resampled = np.random.default_rng(0), [], []
     for frame in frames.values():
-        table = frame.pivot_table(index="seed", columns="name", values=ERROR).reindex(columns=[SEARCH, row]).dropna()
+        table = (
+            frame.pivot_table(index="seed", columns="name", values=ERROR)
+            .reindex(columns=[SEARCH, row])
+            .dropna()
+        )
         if n_seeds := len(table):
             errors = table.to_numpy().T
             seeds = random.integers(n_seeds, size=(DRAWS, len(frames), n_seeds))
@@ -144,9 +231,14 @@ def ratio(frames: Frames, row: str) -> str:
     if not (n := len(means)):
         return NOTHING
     sets = random.integers(n, size=(DRAWS, n))
-    drawn = np.stack(resampled)[sets, np.arange(DRAWS)[:, None], np.arange(n)].mean(axis=1)
+    drawn = np.stack(resampled)[sets, np.arange(DRAWS)[:, None], np.arange(n)].mean(
+        axis=1
+    )
     low, high = np.exp(np.quantile(drawn, (0.025, 0.975)))
-    return f"{np.exp(np.mean(means)):.2f} ({low:.2f} to {high:.2f}), {n} of {len(SETS)} sets"
+    return (
+        f"{np.exp(np.mean(means)):.2f} ({low:.2f} to {high:.2f}), {n} of {len(SETS)}"
+        " sets"
+    )
 
 
 def _log_ratio(errors: np.ndarray) -> np.ndarray:

@@ -24,7 +24,14 @@ LAST_SECONDS = 40.0
 LINES = 8
 """The number of last lines that are shown of a failed program's output."""
 SMALL: Mapping[str, Any] = MappingProxyType(
-    {"model": "wrn-10-1", "image_size": 8, "train_size": 40, "val_size": 20, "batch_size": 20, "epochs": 20}
+    {
+        "model": "wrn-10-1",
+        "image_size": 8,
+        "train_size": 40,
+        "val_size": 20,
+        "batch_size": 20,
+        "epochs": 20,
+    }
 )
 """Settings of a search for a trial."""
 
@@ -35,9 +42,10 @@ class StageError(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """Where and how stages run. data: a folder with the images of CIFAR-10, or `digits` for a trial. work: the folder
-    of files for the next call and for other stages. seconds: time for this call. is_trial: everything as small as
-    possible, on any machine.
+    """Where and how stages run. data: a folder with the images of CIFAR-10, or `digits`
+    for a trial. work: the folder of files for the next call and for other stages.
+    seconds: time for this call. is_trial: everything as small as possible, on any
+    machine.
     """
 
     data: str
@@ -48,7 +56,8 @@ class Place:
     is_trial: bool
 
     def finished(self, name: str, *words: object) -> bool:
-        """Run a Python program and return whether it ended within its time. Raises StageError if it failed.
+        """Run a Python program and return whether it ended within its time. Raises
+        StageError if it failed.
 
         When its time is over, it receives SIGINT, and is killed if it does not stop.
         """
@@ -78,7 +87,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Stage:
-    """do: runs the stage and returns its results, or None if time ran out. shown: the results in a few words."""
+    """do: runs the stage and returns its results, or None if time ran out. shown: the
+    results in a few words.
+    """
 
     text: str
     do: Callable[[Place], Results | None]
@@ -89,8 +100,20 @@ def tests(place: Place) -> Results | None:
     """Run all tests with the mark gpu; failures are part of the results."""
     report = place.work / "tests.xml"
     report.unlink(missing_ok=True)
-    chosen = [ROOT / "tests" / "test_errors.py"] if place.is_trial else ["-m", "gpu", ROOT / "tests"]
-    options = ["-q", "-n", "0", "-p", "no:cacheprovider", f"--rootdir={ROOT}", f"--junitxml={report}"]
+    chosen = (
+        [ROOT / "tests" / "test_errors.py"]
+        if place.is_trial
+        else ["-m", "gpu", ROOT / "tests"]
+    )
+    options = [
+        "-q",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+        f"--rootdir={ROOT}",
+        f"--junitxml={report}",
+    ]
     try:
         if not place.finished("tests", "-m", "pytest", *options, *chosen):
             return None
@@ -98,9 +121,18 @@ def tests(place: Place) -> Results | None:
         if not report.exists():
             raise
     cases = list(ET.parse(report).getroot().iter("testcase"))
-    failed = [f"{case.get('classname')}::{case.get('name')}" for case in cases if _has(case, "failure", "error")]
+    failed = [
+        f"{case.get('classname')}::{case.get('name')}"
+        for case in cases
+        if _has(case, "failure", "error")
+    ]
     skipped = sum(_has(case, "skipped") for case in cases)
-    return {"passed": len(cases) - len(failed) - skipped, "failed": len(failed), "skipped": skipped, "failures": failed}
+    return {
+        "passed": len(cases) - len(failed) - skipped,
+        "failed": len(failed),
+        "skipped": skipped,
+        "failures": failed,
+    }
 
 
 def _has(case: ET.Element, *kinds: str) -> bool:
@@ -110,8 +142,14 @@ def _has(case: ET.Element, *kinds: str) -> bool:
 def throughput(place: Place) -> Results | None:
     """Time a policy call and a training step."""
     file = place.work / "throughput.json"
-    effort = ["--rounds", "1", "--seconds", "0"] if place.is_trial else ["--rounds", "3", "--seconds", "0.3"]
-    if not place.finished("throughput", BENCHMARKS / "speed.py", "throughput", *effort, "--json", file):
+    effort = (
+        ["--rounds", "1", "--seconds", "0"]
+        if place.is_trial
+        else ["--rounds", "3", "--seconds", "0.3"]
+    )
+    if not place.finished(
+        "throughput", BENCHMARKS / "speed.py", "throughput", *effort, "--json", file
+    ):
         return None
     return {"gpu_seconds_per_call": json.loads(file.read_text(encoding="utf-8"))}
 
@@ -120,13 +158,38 @@ def timed(command: str, sizes: str, *further: str) -> Callable[[Place], Results 
     """A command of speed.py that stores its own records. further: more options."""
 
     def do(place: Place) -> Results | None:
-        small = ["--sizes", "wrn-10-1:8", "--batch-size", "8", "--rounds", "1", "--steps", "10"]
-        # Lambda steps are recorded and checked within the first quarter, which is not timed.
-        large = ["--sizes", sizes, "--batch-size", "128", "--rounds", "3", "--steps", "120"]
+        small = [
+            "--sizes",
+            "wrn-10-1:8",
+            "--batch-size",
+            "8",
+            "--rounds",
+            "1",
+            "--steps",
+            "10",
+        ]
+        # Lambda steps are recorded and checked within the first quarter, which is not
+        # timed.
+        large = [
+            "--sizes",
+            sizes,
+            "--batch-size",
+            "128",
+            "--rounds",
+            "3",
+            "--steps",
+            "120",
+        ]
         where = ["--device", place.device, "--results", place.results]
         sized = small if place.is_trial else large
         name = "-".join((command, *(word.strip("-") for word in further)))
-        return {} if place.finished(name, BENCHMARKS / "speed.py", command, *sized, *where, *further) else None
+        return (
+            {}
+            if place.finished(
+                name, BENCHMARKS / "speed.py", command, *sized, *where, *further
+            )
+            else None
+        )
 
     return do
 
@@ -136,15 +199,32 @@ def search(name: str, *further: str) -> Callable[[Place], Results | None]:
 
     def do(place: Place) -> Results | None:
         out = place.work / name
-        options = [word for key, value in SMALL.items() for word in (f"--{key.replace('_', '-')}", value)]
+        options = [
+            word
+            for key, value in SMALL.items()
+            for word in (f"--{key.replace('_', '-')}", value)
+        ]
         sized = options if place.is_trial else ["--preset", PRESET_OF_SEARCH]
-        begin = [place.data, *sized, *further, "--device", place.device, "--seed", "0", "--out", out]
+        begin = [
+            place.data,
+            *sized,
+            *further,
+            "--device",
+            place.device,
+            "--seed",
+            "0",
+            "--out",
+            out,
+        ]
         resume = ["--out", out, "--resume"]
         words = resume if (out / "checkpoint.pt").exists() else begin
         if not place.finished(name, "-m", "hba", "search", *words):
             return None
         last = pd.read_csv(out / "metrics.csv").iloc[-1]
-        return {"seconds": float(last["seconds"]), "val_error_percent": float(last["val_error_percent"])}
+        return {
+            "seconds": float(last["seconds"]),
+            "val_error_percent": float(last["val_error_percent"]),
+        }
 
     return do
 
@@ -152,14 +232,54 @@ def search(name: str, *further: str) -> Callable[[Place], Results | None]:
 def jobs(place: Place) -> Results | None:
     """Train eight networks on the same data, with different numbers of them at a time."""
     found = {}
-    small = ["--epochs", "1", "--model", "wrn-10-1", "--image-size", "8", "--train-size", "100", "--batch-size", "20"]
-    large = ["--epochs", "5", "--model", "wrn-16-2", "--train-size", "4000", "--batch-size", "128"]
+    small = [
+        "--epochs",
+        "1",
+        "--model",
+        "wrn-10-1",
+        "--image-size",
+        "8",
+        "--train-size",
+        "100",
+        "--batch-size",
+        "20",
+    ]
+    large = [
+        "--epochs",
+        "5",
+        "--model",
+        "wrn-16-2",
+        "--train-size",
+        "4000",
+        "--batch-size",
+        "128",
+    ]
     for number in (1, 2) if place.is_trial else (1, 2, 4, 8):
         out = place.work / f"jobs-{number}"
         shutil.rmtree(out, ignore_errors=True)
         sized = small if place.is_trial else large
-        words = [place.data, *sized, "--seeds", "8", "--against", "none", "--jobs", number, "--device", place.device]
-        if not place.finished(f"jobs-{number}", "-m", "hba", "evaluate", "randaugment", *words, "--out", out):
+        words = [
+            place.data,
+            *sized,
+            "--seeds",
+            "8",
+            "--against",
+            "none",
+            "--jobs",
+            number,
+            "--device",
+            place.device,
+        ]
+        if not place.finished(
+            f"jobs-{number}",
+            "-m",
+            "hba",
+            "evaluate",
+            "randaugment",
+            *words,
+            "--out",
+            out,
+        ):
             return None
         results = json.loads((out / "results.json").read_text(encoding="utf-8"))
         found[str(number)] = 16 * 3600 / results["wall_seconds"]
@@ -167,14 +287,38 @@ def jobs(place: Place) -> Results | None:
 
 
 def evaluation(place: Place) -> Results | None:
-    """Compare the schedule of the search with baselines, with as many trainings as end in time."""
+    """Compare the schedule of the search with baselines, with as many trainings as end
+    in time.
+    """
     out, policy = place.work / "evaluation", place.work / "search" / "policy.json"
     if not policy.exists():
         raise StageError("there is no schedule yet: the stage search must end first")
-    small = ["--epochs", "2", "--seeds", "1", "--model", "wrn-10-1", "--image-size", "8", "--batch-size", "20"]
-    sized = small if place.is_trial else ["--preset", PRESET_OF_EVALUATION, "--seeds", "3"]
+    small = [
+        "--epochs",
+        "2",
+        "--seeds",
+        "1",
+        "--model",
+        "wrn-10-1",
+        "--image-size",
+        "8",
+        "--batch-size",
+        "20",
+    ]
+    sized = (
+        small if place.is_trial else ["--preset", PRESET_OF_EVALUATION, "--seeds", "3"]
+    )
     resume = ["--resume"] if (out / "results.json").exists() else []
-    words = ["evaluate", policy, place.data, *sized, "--against", "none,start,randaugment", "--device", place.device]
+    words = [
+        "evaluate",
+        policy,
+        place.data,
+        *sized,
+        "--against",
+        "none,start,randaugment",
+        "--device",
+        place.device,
+    ]
     if not place.finished("evaluation", "-m", "hba", *words, "--out", out, *resume):
         return None
     found = json.loads((out / "results.json").read_text(encoding="utf-8"))
@@ -182,35 +326,68 @@ def evaluation(place: Place) -> Results | None:
 
 
 def table(number: str) -> Callable[[Place], Results | None]:
-    """A table of the paper at its own scale; reproduce.py stores the numbers in its records."""
+    """A table of the paper at its own scale; reproduce.py stores the numbers in its
+    records.
+    """
 
     def do(place: Place) -> Results | None:
-        sized = ["--scale", "tiny"] if place.is_trial else ["--scale", "full", "--data", "cifar10", place.data, LABEL]
-        where = ["--device", place.device, "--work", place.work / "tables", "--results", place.results]
-        return {} if place.finished(f"table-{number}", BENCHMARKS / "reproduce.py", number, *sized, *where) else None
+        sized = (
+            ["--scale", "tiny"]
+            if place.is_trial
+            else ["--scale", "full", "--data", "cifar10", place.data, LABEL]
+        )
+        where = [
+            "--device",
+            place.device,
+            "--work",
+            place.work / "tables",
+            "--results",
+            place.results,
+        ]
+        return (
+            {}
+            if place.finished(
+                f"table-{number}", BENCHMARKS / "reproduce.py", number, *sized, *where
+            )
+            else None
+        )
 
     return do
 
 
 def _tested(found: Results) -> str:
-    return f"{found['passed']} passed, {found['failed']} failed, {found['skipped']} skipped"
+    return (
+        f"{found['passed']} passed, {found['failed']} failed, {found['skipped']}"
+        " skipped"
+    )
 
 
 def _errors(found: Results) -> str:
-    return ", ".join(f"{name} {fmean(errors):.2f} %" for name, errors in found["errors"].items())
+    return ", ".join(
+        f"{name} {fmean(errors):.2f} %" for name, errors in found["errors"].items()
+    )
 
 
 def _calls(found: Results) -> str:
     calls: Mapping[str, Sequence[float]] = found["gpu_seconds_per_call"]
-    return ", ".join(f"{name} {1e3 * median(rounds):.2f} ms" for name, rounds in calls.items()) or "-"
+    return (
+        ", ".join(
+            f"{name} {1e3 * median(rounds):.2f} ms" for name, rounds in calls.items()
+        )
+        or "-"
+    )
 
 
 def _trained(found: Results) -> str:
-    return ", ".join(f"{number}: {rate:.0f}" for number, rate in found["trainings_per_hour"].items())
+    return ", ".join(
+        f"{number}: {rate:.0f}" for number, rate in found["trainings_per_hour"].items()
+    )
 
 
 def _searched(found: Results) -> str:
-    return f"{found['seconds']:.0f} s, validation error {found['val_error_percent']:.2f} %"
+    return (
+        f"{found['seconds']:.0f} s, validation error {found['val_error_percent']:.2f} %"
+    )
 
 
 def _elsewhere(found: Results) -> str:
@@ -225,13 +402,35 @@ STAGES: Mapping[str, Stage] = MappingProxyType(
     {
         "tests": Stage("tests with the mark gpu", tests, _tested),
         "throughput": Stage("a policy call on 128 images of 32x32", throughput, _calls),
-        "steps": Stage("steps of all algorithms beside their floors", timed("steps", "wrn-40-2:32"), _above),
-        "steps-no-graph": Stage("the same without graphs", timed("steps", "wrn-40-2:32", "--no-graph"), _above),
-        "search-paper": Stage("search of Reduced CIFAR-10, --paper", search("search-paper", "--paper"), _searched),
-        "search": Stage("search of Reduced CIFAR-10, the default", search("search"), _searched),
-        "jobs": Stage("trainings of WRN-16-2 an hour, 1, 2, 4 and 8 at a time", jobs, _trained),
-        "fast": Stage("steps with --fast and without", timed("fast", "wrn-40-2:32,resnet-50:224"), _above),
-        "evaluation": Stage("WRN-40-2 with the schedule of `search`, and baselines", evaluation, _errors),
+        "steps": Stage(
+            "steps of all algorithms beside their floors",
+            timed("steps", "wrn-40-2:32"),
+            _above,
+        ),
+        "steps-no-graph": Stage(
+            "the same without graphs",
+            timed("steps", "wrn-40-2:32", "--no-graph"),
+            _above,
+        ),
+        "search-paper": Stage(
+            "search of Reduced CIFAR-10, --paper",
+            search("search-paper", "--paper"),
+            _searched,
+        ),
+        "search": Stage(
+            "search of Reduced CIFAR-10, the default", search("search"), _searched
+        ),
+        "jobs": Stage(
+            "trainings of WRN-16-2 an hour, 1, 2, 4 and 8 at a time", jobs, _trained
+        ),
+        "fast": Stage(
+            "steps with --fast and without",
+            timed("fast", "wrn-40-2:32,resnet-50:224"),
+            _above,
+        ),
+        "evaluation": Stage(
+            "WRN-40-2 with the schedule of `search`, and baselines", evaluation, _errors
+        ),
         "table-3": Stage("Table 3, search time", table("3"), _elsewhere),
         "table-4": Stage("Table 4, WRN-40-2", table("4"), _elsewhere),
     }

@@ -1,1 +1,3 @@
-"""Compare settings of a search: planted answers, validation errors, and trainings with the schedules found."""
+"""Compare settings of a search: planted answers, validation errors, and trainings with
+the schedules found.
+"""

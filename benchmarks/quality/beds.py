@@ -22,10 +22,10 @@ DIGITS = "digits"
 
 @dataclass(frozen=True)
 class Bed:
-    """A set of images with settings. data: a name or folder, as for `hba search`;
-    None for the folder of the CIFAR-10 copy, which find_bed fills in. preset: None for the preset of the data.
-    settings: override the preset's. view: changes the images after they are read. planted: further settings for planted
-    problems.
+    """A set of images with settings. data: a name or folder, as for `hba search`; None
+    for the folder of the CIFAR-10 copy, which find_bed fills in. preset: None for the
+    preset of the data. settings: override the preset's. view: changes the images after
+    they are read. planted: further settings for planted problems.
     """
 
     name: str
@@ -35,21 +35,41 @@ class Bed:
     data: str | None = None
     planted: Mapping[str, Any] = field(default_factory=dict)
 
-    def search(self, name: str, seed: int, work: Path | None = None, **further: Any) -> SearchTask:
-        """The search of a candidate by name. further: settings that override those of the preset and the bed."""
+    def search(
+        self, name: str, seed: int, work: Path | None = None, **further: Any
+    ) -> SearchTask:
+        """The search of a candidate by name. further: settings that override those of
+        the preset and the bed.
+        """
         return self.search_with(name, seed, work, **{**further, **find_candidate(name)})
 
-    def search_with(self, name: str, seed: int, work: Path | None = None, **settings: Any) -> SearchTask:
-        """A search with these settings over the bed's. The record has the bed and its changes to the images."""
+    def search_with(
+        self, name: str, seed: int, work: Path | None = None, **settings: Any
+    ) -> SearchTask:
+        """A search with these settings over the bed's. The record has the bed and its
+        changes to the images.
+        """
         own = {**self.settings, **settings, "seed": seed, "data": self.data}
         config = SearchConfig.from_preset(own, self.preset).resolved()
-        of_bed = {} if self.view is None else {"bed": self.name, "images": self.view.as_json()}
+        of_bed = (
+            {}
+            if self.view is None
+            else {"bed": self.name, "images": self.view.as_json()}
+        )
         return SearchTask(name, self.name, config, work, of_bed, view=self.view)
 
 
 _SMALL_CIFAR = SCALES["small"].settings(Search("reduced-cifar10")) or {}
-_CIFAR = {**_SMALL_CIFAR, "learning_rate": 0.1, "weight_decay": 0.0005, "cutout_size": 0}
-_COLOUR, _GREY = ({**_CIFAR, "flip": flip, "crop_padding": padding} for flip, padding in ((True, 2), (False, 0)))
+_CIFAR = {
+    **_SMALL_CIFAR,
+    "learning_rate": 0.1,
+    "weight_decay": 0.0005,
+    "cutout_size": 0,
+}
+_COLOUR, _GREY = (
+    {**_CIFAR, "flip": flip, "crop_padding": padding}
+    for flip, padding in ((True, 2), (False, 0))
+)
 _SOME_TEST_IMAGES = View(test_size=5_000)
 _DIGITS = Bed(DIGITS, DIGITS, data=DIGITS, planted={"image_size": 8})
 _REDUCED_CIFAR = Bed("cifar", "reduced-cifar10", _COLOUR, _SOME_TEST_IMAGES)
@@ -57,14 +77,20 @@ _BEDS = (
     _DIGITS,
     replace(_DIGITS, name="digits-shifted", view=View(shift=Shift())),
     _REDUCED_CIFAR,
-    replace(_REDUCED_CIFAR, name="cifar-grey", settings=_GREY, view=replace(_SOME_TEST_IMAGES, grey=True)),
+    replace(
+        _REDUCED_CIFAR,
+        name="cifar-grey",
+        settings=_GREY,
+        view=replace(_SOME_TEST_IMAGES, grey=True),
+    ),
 )
 BEDS: Mapping[str, Bed] = MappingProxyType({bed.name: bed for bed in _BEDS})
 
 
 def find_bed(name: str, data: str | None = None) -> Bed:
-    """The bed with that exact name. data: the folder of the CIFAR-10 copy, for beds with its images; by default the one
-    in the folder HBA_DATA. Raises SettingsError for an unknown name, DataError for a missing or unneeded folder.
+    """The bed with that exact name. data: the folder of the CIFAR-10 copy, for beds
+    with its images; by default the one in the folder HBA_DATA. Raises SettingsError for
+    an unknown name, DataError for a missing or unneeded folder.
     """
     if name not in BEDS:
         raise SettingsError(f"unknown bed {name!r}; known: {', '.join(BEDS)}")
@@ -74,8 +100,14 @@ def find_bed(name: str, data: str | None = None) -> Bed:
             raise DataError(f"the bed {name} has images of its own; omit --data {data}")
         return bed
     if data is None and not os.environ.get(DATA_FOLDER):
-        raise DataError(f"the bed {name} needs the folder of its images: give --data DIR, or set {DATA_FOLDER}")
+        raise DataError(
+            f"the bed {name} needs the folder of its images: give --data DIR, or set"
+            f" {DATA_FOLDER}"
+        )
     folder = Path(os.environ[DATA_FOLDER], CIFAR_FOLDER) if data is None else Path(data)
     if not folder.is_dir():
-        raise DataError(f"no such folder of images: {folder}; the bed {name} needs one with train and test in it")
+        raise DataError(
+            f"no such folder of images: {folder}; the bed {name} needs one with train"
+            " and test in it"
+        )
     return replace(bed, data=str(folder))

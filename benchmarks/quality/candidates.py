@@ -64,7 +64,11 @@ CANDIDATES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 
 
 def find_candidate(name: str) -> Mapping[str, Any]:
-    """The settings of the candidate with that exact name. Raises SettingsError with the known names otherwise."""
+    """The settings of the candidate with that exact name. Raises SettingsError with the
+    known names otherwise.
+    """
     if name not in CANDIDATES:
-        raise SettingsError(f"unknown candidate {name!r}; known: {', '.join(CANDIDATES)}")
+        raise SettingsError(
+            f"unknown candidate {name!r}; known: {', '.join(CANDIDATES)}"
+        )
     return CANDIDATES[name]

@@ -31,7 +31,9 @@ SUMMARY_DATA = {
 """Headings of the first table by dataset."""
 Group = Sequence[Record]
 Images = tuple[str, int, int, int]
-"""Bed, epochs of the search, epochs of the training, and its number of images; 0 if there is none."""
+"""Bed, epochs of the search, epochs of the training, and its number of images; 0 if
+there is none.
+"""
 
 
 @dataclass(frozen=True)
@@ -49,20 +51,34 @@ class Section:
 
     @property
     def planned(self) -> str:
-        """The plan that was stated before the verdict, its commits, and which of its runs are missing."""
+        """The plan that was stated before the verdict, its commits, and which of its
+        runs are missing.
+        """
         plans = [record.made_by["plan"] for record in self.records]
         commits = ", ".join(sorted({f"`{one['commit']}`" for one in plans}))
         plan = plans[-1]
-        n_runs = {row: sum(one.run.name == row for one in self.records) for row in plan["rows"]}
-        missing = [f"`{row}` {n} of {plan['seeds']}" for row, n in n_runs.items() if n < plan["seeds"]]
+        n_runs = {
+            row: sum(one.run.name == row for one in self.records)
+            for row in plan["rows"]
+        }
+        missing = [
+            f"`{row}` {n} of {plan['seeds']}"
+            for row, n in n_runs.items()
+            if n < plan["seeds"]
+        ]
         last = plan["first_seed"] + plan["seeds"] - 1
-        stated = f"Stated before in commit {commits}: seeds {plan['first_seed']} to {last} of these rows."
+        stated = (
+            f"Stated before in commit {commits}: seeds {plan['first_seed']} to {last}"
+            " of these rows."
+        )
         return stated + (f" Incomplete: {', '.join(missing)}." if missing else "")
 
 
 def write_page(results: Path, docs: Path) -> Path:
     planted, verdicts = records_of(results, "planted"), verdicts_of(results)
-    differences = {group[0].run.dataset: verdict_differences(group) for group in verdicts}
+    differences = {
+        group[0].run.dataset: verdict_differences(group) for group in verdicts
+    }
     by_dataset = {group[0].run.dataset: group for group in verdicts}
     return pages.write_page(
         "search-quality",
@@ -73,14 +89,26 @@ def write_page(results: Path, docs: Path) -> Path:
         within=RECOVERED_WITHIN,
         operations=len(OPERATIONS),
         shift=Shift(),
-        summary=summary_table({text: by_dataset[name] for name, text in SUMMARY_DATA.items() if name in by_dataset}),
+        summary=summary_table(
+            {
+                text: by_dataset[name]
+                for name, text in SUMMARY_DATA.items()
+                if name in by_dataset
+            }
+        ),
         verdicts=[_verdict_section(group) for group in verdicts],
-        beats=lambda dataset, *rows: all(sign_of(differences[dataset][row]) < 0 for row in rows),
-        no_difference=lambda dataset, *rows: all(sign_of(differences[dataset][row]) == 0 for row in rows),
+        beats=lambda dataset, *rows: all(
+            sign_of(differences[dataset][row]) < 0 for row in rows
+        ),
+        no_difference=lambda dataset, *rows: all(
+            sign_of(differences[dataset][row]) == 0 for row in rows
+        ),
         planted=[
             _planted_section(group)
             for n_operations in (1, 2)
-            for group in grouped(one for one in planted if len(planted_in(one)) == n_operations)
+            for group in grouped(
+                one for one in planted if len(planted_in(one)) == n_operations
+            )
         ],
     )
 
@@ -90,13 +118,17 @@ def records_of(results: Path, question: str) -> list[Record]:
     kept = store_of(results, question).by_key().values()
     rows = ROWS if question == "verdict" else CANDIDATES
     ordered = [one for name in rows for one in kept if one.run.name == name]
-    return newest(ordered, lambda run: (run.name, *_images_of(run), run.further.get("problem")))
+    return newest(
+        ordered, lambda run: (run.name, *_images_of(run), run.further.get("problem"))
+    )
 
 
 def verdicts_of(results: Path) -> list[Group]:
     """The records of the verdict on the default search, by dataset."""
     records = records_of(results, "verdict")
-    return grouped(one for one in records if judged_by(one.made_by["plan"]["rows"]) == DEFAULT)
+    return grouped(
+        one for one in records if judged_by(one.made_by["plan"]["rows"]) == DEFAULT
+    )
 
 
 def grouped(records: Iterable[Record]) -> list[Group]:
@@ -105,25 +137,45 @@ def grouped(records: Iterable[Record]) -> list[Group]:
     for record in records:
         groups.setdefault(_images_of(record.run), []).append(record)
     order = list(BEDS)
-    return [groups[key] for key in sorted(groups, key=lambda key: (order.index(key[0]), *key[1:]))]
+    return [
+        groups[key]
+        for key in sorted(groups, key=lambda key: (order.index(key[0]), *key[1:]))
+    ]
 
 
 def _images_of(run: Run) -> Images:
     further = run.further
-    return run.dataset, run.settings["epochs"], further.get("training_epochs", 0), further.get("training_images", 0)
+    return (
+        run.dataset,
+        run.settings["epochs"],
+        further.get("training_epochs", 0),
+        further.get("training_images", 0),
+    )
 
 
 def _verdict_section(group: Group) -> Section:
     run = group[0].run
     epochs, n_images = run.settings["epochs"], run.further["training_images"]
-    data = f"{run.dataset}, {n_images} training images, {epochs} epochs, {run.settings['model']}"
+    data = (
+        f"{run.dataset}, {n_images} training images, {epochs} epochs,"
+        f" {run.settings['model']}"
+    )
     return Section(data, group, _command("verdict", run.dataset), "")
 
 
 def _planted_section(group: Group) -> Section:
-    names, problems = (one.run.name for one in group), (one.run.further["problem"] for one in group)
-    given = {"epochs": group[0].run.settings["epochs"], "seeds": 1 + max(one.run.seed for one in group)}
-    listed = {name: ",".join(dict.fromkeys(found)) for name, found in (("candidates", names), ("problems", problems))}
+    names, problems = (
+        (one.run.name for one in group),
+        (one.run.further["problem"] for one in group),
+    )
+    given = {
+        "epochs": group[0].run.settings["epochs"],
+        "seeds": 1 + max(one.run.seed for one in group),
+    }
+    listed = {
+        name: ",".join(dict.fromkeys(found))
+        for name, found in (("candidates", names), ("problems", problems))
+    }
     command = _command("planted", group[0].run.dataset, **listed, **given)
     return Section(group[0].run.dataset, group, command, markdown(rate_table(group)))
 
@@ -132,6 +184,10 @@ def _command(command: str, dataset: str, **options: str | int | None) -> str:
     """Options that are None are omitted."""
     bed = {} if dataset == DIGITS else {"bed": dataset}
     data = {"data": "DIR"} if dataset not in BEDS or BEDS[dataset].data is None else {}
-    given = {name.replace("_", "-"): value for name, value in {**bed, **data, **options}.items() if value is not None}
+    given = {
+        name.replace("_", "-"): value
+        for name, value in {**bed, **data, **options}.items()
+        if value is not None
+    }
     words = "".join(f" --{name} {value}" for name, value in given.items())
     return f"`python benchmarks/search_quality.py {command}{words}`"

@@ -1,4 +1,6 @@
-"""Read the plan of a verdict, which is committed before the runs: its rows, seeds and epochs on each bed."""
+"""Read the plan of a verdict, which is committed before the runs: its rows, seeds and
+epochs on each bed.
+"""
 
 import tomllib
 from collections.abc import Sequence
@@ -12,7 +14,9 @@ from quality.candidates import CANDIDATES, DEFAULT
 
 PLAN = Path(__file__).with_name("verdict.toml")
 BLOCK = 1_000
-"""Seeds below it are for choosing settings. Each verdict uses its own block of seeds, which no other run uses."""
+"""Seeds below it are for choosing settings. Each verdict uses its own block of seeds,
+which no other run uses.
+"""
 
 
 class Planned(Settings):
@@ -34,16 +38,23 @@ class Planned(Settings):
 
 
 def judged_by(rows: Sequence[str]) -> str:
-    """The candidate that a verdict with these rows judges: the first row that is a candidate."""
+    """The candidate that a verdict with these rows judges: the first row that is a
+    candidate.
+    """
     return next((row for row in rows if row in CANDIDATES), DEFAULT)
 
 
 def planned_for(bed: str, path: Path = PLAN, kind: type[Settings] = Planned) -> Any:
-    """The plan for a bed, as an object of `kind`. Raises SettingsError if the file is not a plan or lacks the bed."""
+    """The plan for a bed, as an object of `kind`. Raises SettingsError if the file is
+    not a plan or lacks the bed.
+    """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
         if bed not in tables:
-            raise SettingsError(f"no verdict is planned on the bed {bed!r}, only on: {', '.join(tables)}")
+            raise SettingsError(
+                f"no verdict is planned on the bed {bed!r}, only on:"
+                f" {', '.join(tables)}"
+            )
         return kind.make(tables[bed])
     except (OSError, ValueError, TypeError, SettingsError) as error:
         raise SettingsError(f"{path}: {error}") from None

@@ -1,4 +1,6 @@
-"""Problems with a known answer: operations are applied to validation images but not to training images."""
+"""Problems with a known answer: operations are applied to validation images but not to
+training images.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,8 +20,9 @@ from hba.utils.seeding import generator_for
 class Planted:
     """An operation that is applied to every validation image.
 
-    magnitude: ends of the range from which each image's magnitude is drawn uniformly, in the operation's unit; a signed
-    operation negates half of them. None for an operation without magnitude.
+    magnitude: ends of the range from which each image's magnitude is drawn uniformly,
+    in the operation's unit; a signed operation negates half of them. None for an
+    operation without magnitude.
     """
 
     operation: str
@@ -51,28 +54,38 @@ PROBLEMS: Mapping[str, Problem] = MappingProxyType(
 
 
 def find_problem(name: str) -> Problem:
-    """The problem with that exact name. Raises SettingsError with the known names if there is none."""
+    """The problem with that exact name. Raises SettingsError with the known names if
+    there is none.
+    """
     if name not in PROBLEMS:
         raise SettingsError(f"unknown problem {name!r}; known: {', '.join(PROBLEMS)}")
     return PROBLEMS[name]
 
 
 def plant(data: SearchData, problem: Problem, seed: int) -> SearchData:
-    """Return the same data with other validation images; the seed decides each image's magnitudes.
+    """Return the same data with other validation images; the seed decides each image's
+    magnitudes.
 
-    Uncovered pixels get the colour that they get in a search, so that the right policy makes exactly such images.
+    Uncovered pixels get the colour that they get in a search, so that the right policy
+    makes exactly such images.
     """
     if not isinstance(data.val, LabelledImages):
-        raise SettingsError("a problem can be planted only in images that are in memory")
+        raise SettingsError(
+            "a problem can be planted only in images that are in memory"
+        )
     generator = generator_for(seed, "planted", data.val.device)
     fill = torch.tensor(data.train.mean_color(), device=data.val.device)
     images = as_floats(data.val.images)
     for planted in problem:
         images = _through(planted, images, fill, generator)
-    return replace(data, val=replace(data.val, images=images.mul(255).round().to(torch.uint8)))
+    return replace(
+        data, val=replace(data.val, images=images.mul(255).round().to(torch.uint8))
+    )
 
 
-def _through(planted: Planted, images: Tensor, fill: Tensor, generator: torch.Generator) -> Tensor:
+def _through(
+    planted: Planted, images: Tensor, fill: Tensor, generator: torch.Generator
+) -> Tensor:
     """images (N, C, H, W) in [0, 1]; fill (C,)."""
     operation = find_operation(planted.operation)
 
@@ -87,4 +100,6 @@ def _through(planted: Planted, images: Tensor, fill: Tensor, generator: torch.Ge
             magnitude = torch.where(uniform(len(images)) < 0.5, -magnitude, magnitude)
     if operation.n_uniforms:
         position = uniform(len(images), 2)
-    return operation(images, magnitude, fill=fill if operation.uses_fill else None, position=position)
+    return operation(
+        images, magnitude, fill=fill if operation.uses_fill else None, position=position
+    )

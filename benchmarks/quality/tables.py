@@ -6,7 +6,14 @@ from typing import Any
 
 import pandas as pd
 from common.records import Record
-from common.tables import NOTHING, difference, difference_text, frame_of, rate_text, spread_text
+from common.tables import (
+    NOTHING,
+    difference,
+    difference_text,
+    frame_of,
+    rate_text,
+    spread_text,
+)
 
 from hba.report.statistics import PairedDifference
 from hba.report.verdict import verdict
@@ -37,11 +44,17 @@ End = Mapping[str, Mapping[str, Any]]
 
 def verdict_differences(records: Sequence[Record], of: str = DEFAULT) -> Differences:
     runs = frame_of(records)
-    return {name: difference(runs, of, name, TEST_ERROR) for name in runs["name"].unique() if name != of}
+    return {
+        name: difference(runs, of, name, TEST_ERROR)
+        for name in runs["name"].unique()
+        if name != of
+    }
 
 
 def verdict_table(records: Sequence[Record], of: str = DEFAULT) -> pd.DataFrame:
-    """One row per augmentation: its test error, and the search's test error minus it, paired by seed."""
+    """One row per augmentation: its test error, and the search's test error minus it,
+    paired by seed.
+    """
     differences = verdict_differences(records, of)
     return pd.DataFrame(
         {
@@ -55,14 +68,25 @@ def verdict_table(records: Sequence[Record], of: str = DEFAULT) -> pd.DataFrame:
 
 
 def verdict_sentence(records: Sequence[Record], of: str = DEFAULT) -> str:
-    """The verdict in words; candidates other than the paper's do not count as baselines."""
+    """The verdict in words; candidates other than the paper's do not count as
+    baselines.
+    """
     compared = (of, PAPER, *OTHERS)
-    found = verdict(verdict_differences([record for record in records if record.run.name in compared], of))
-    return str(found) if found else f"No verdict: `{of}` or its baselines have not been run."
+    found = verdict(
+        verdict_differences(
+            [record for record in records if record.run.name in compared], of
+        )
+    )
+    return (
+        str(found)
+        if found
+        else f"No verdict: `{of}` or its baselines have not been run."
+    )
 
 
 def summary_table(verdicts: Mapping[str, Sequence[Record]]) -> str:
-    """The first Markdown table of the page: errors, and below each the difference of the default to it.
+    """The first Markdown table of the page: errors, and below each the difference of
+    the default to it.
 
     verdicts: records by the heading of their column.
     """
@@ -77,7 +101,9 @@ def summary_table(verdicts: Mapping[str, Sequence[Record]]) -> str:
     return as_markdown(headings, [list(row) for row in zip(*columns, strict=True)])
 
 
-def _summary_cell(row: str, errors: Mapping[str, "pd.Series[float]"], differences: Differences) -> str:
+def _summary_cell(
+    row: str, errors: Mapping[str, "pd.Series[float]"], differences: Differences
+) -> str:
     if row not in errors:
         return NOTHING
     fewer = "" if len(errors[row]) == len(errors[DEFAULT]) else f" ({len(errors[row])})"
@@ -88,9 +114,10 @@ def _summary_cell(row: str, errors: Mapping[str, "pd.Series[float]"], difference
 def rank(end: End, operation: str, measure: str | None = None) -> int:
     """The rank of an operation among all, where 1 is the largest.
 
-    Operations are ranked by the rise of their probability during the search, in logits. If a record has no rise, they
-    are ranked by the probability at the end, which gives the same order if all began with the same probability. Equal
-    values count as larger, so a search that moved nothing recovers nothing.
+    Operations are ranked by the rise of their probability during the search, in logits.
+    If a record has no rise, they are ranked by the probability at the end, which gives
+    the same order if all began with the same probability. Equal values count as larger,
+    so a search that moved nothing recovers nothing.
     """
     measure = measure or (RISE if RISE in end[operation] else PROBABILITY)
     return sum(other[measure] >= end[operation][measure] for other in end.values())
@@ -102,22 +129,37 @@ def planted_in(record: Record) -> list[str]:
 
 def recovered(record: Record, measure: str | None = None) -> bool:
     """Whether every planted operation is among the first RECOVERED_WITHIN."""
-    return all(rank(record.results["end"], one, measure) <= RECOVERED_WITHIN for one in planted_in(record))
+    return all(
+        rank(record.results["end"], one, measure) <= RECOVERED_WITHIN
+        for one in planted_in(record)
+    )
 
 
 def rate_table(records: Sequence[Record]) -> pd.DataFrame:
-    """One row per candidate: how often it recovered planted operations, by problem and in all, and means over runs."""
+    """One row per candidate: how often it recovered planted operations, by problem and
+    in all, and means over runs.
+    """
     records = [record for record in records if planted_in(record)]
     problems = dict.fromkeys(record.run.further["problem"] for record in records)
     rows = []
     for candidate in dict.fromkeys(record.run.name for record in records):
         own = [record for record in records if record.run.name == candidate]
         hits = {
-            problem: [recovered(record) for record in own if record.run.further["problem"] == problem]
+            problem: [
+                recovered(record)
+                for record in own
+                if record.run.further["problem"] == problem
+            ]
             for problem in problems
         }
-        by_problem = {problem: f"{sum(of_one)}/{len(of_one)}" for problem, of_one in hits.items()}
-        ranks = [rank(record.results["end"], one) for record in own for one in planted_in(record)]
+        by_problem = {
+            problem: f"{sum(of_one)}/{len(of_one)}" for problem, of_one in hits.items()
+        }
+        ranks = [
+            rank(record.results["end"], one)
+            for record in own
+            for one in planted_in(record)
+        ]
         means = {
             "all": rate_text(map(recovered, own)),
             "mean rank": f"{fmean(ranks):.1f}",

@@ -36,11 +36,22 @@ def write_page(results: Path, docs: Path) -> Path:
     """Write docs/reproduction.md and its picture."""
     scales = by_scale(results)
     shown = {
-        number: [found for scale in sorted(scales) if (found := _at_scale(table, scale, scales[scale]))]
+        number: [
+            found
+            for scale in sorted(scales)
+            if (found := _at_scale(table, scale, scales[scale]))
+        ]
         for number, table in TABLES.items()
     }
     draw_derivation(scales, docs / PICTURE)
-    return pages.write_page("reproduction", docs, tables=TABLES, shown=shown, paper=_paper_table, picture=PICTURE)
+    return pages.write_page(
+        "reproduction",
+        docs,
+        tables=TABLES,
+        shown=shown,
+        paper=_paper_table,
+        picture=PICTURE,
+    )
 
 
 def by_scale(results: Path) -> dict[str, ByRun]:
@@ -49,12 +60,16 @@ def by_scale(results: Path) -> dict[str, ByRun]:
     records = newest(kept, lambda run: (run.name, run.further["scale"]))
     found: dict[str, dict[str, list[Record]]] = {}
     for record in sorted(records, key=lambda record: record.run.seed):
-        found.setdefault(record.run.further["scale"], {}).setdefault(record.run.name, []).append(record)
+        found.setdefault(record.run.further["scale"], {}).setdefault(
+            record.run.name, []
+        ).append(record)
     return dict(found)
 
 
 def cell_table(table: Table, records: ByRun) -> pd.DataFrame:
-    """One row per cell that was run: row, quantity, the paper's number, ours, and the number of values in our mean."""
+    """One row per cell that was run: row, quantity, the paper's number, ours, and the
+    number of values in our mean.
+    """
     rows = [
         (cell.row, cell.column, cell.paper, *ours)
         for cell in table.cells
@@ -64,9 +79,17 @@ def cell_table(table: Table, records: ByRun) -> pd.DataFrame:
 
 
 def _ours(cell: Cell, records: Iterable[Record]) -> tuple[str, str] | None:
-    """Our number over seeds (for a timing, over rounds) and its number of values; None if it was not run."""
-    found = [record.results[cell.quantity] for record in records if cell.quantity in record.results]
-    values = [value for one in found for value in (one if isinstance(one, list) else [one])]
+    """Our number over seeds (for a timing, over rounds) and its number of values; None
+    if it was not run.
+    """
+    found = [
+        record.results[cell.quantity]
+        for record in records
+        if cell.quantity in record.results
+    ]
+    values = [
+        value for one in found for value in (one if isinstance(one, list) else [one])
+    ]
     return (spread_text(values, cell.digits), str(len(values))) if values else None
 
 
@@ -74,13 +97,19 @@ def _paper_table(table: Table, records: Sequence[AtScale]) -> str:
     """The paper's numbers for a table that was not run at any scale; empty otherwise."""
     if records:
         return ""
-    rows = [(cell.row, cell.column, cell.paper) for cell in table.cells if cell.paper not in (NOTHING, "?")]
+    rows = [
+        (cell.row, cell.column, cell.paper)
+        for cell in table.cells
+        if cell.paper not in (NOTHING, "?")
+    ]
     return markdown(pd.DataFrame(rows, columns=["", "quantity", "paper"]))
 
 
 def _at_scale(table: Table, scale: str, records: ByRun) -> AtScale | None:
     """The table at a scale; None if no part of it was run."""
-    own = [record for cell in table.cells for record in records.get(cell.asked.name, ())]
+    own = [
+        record for cell in table.cells for record in records.get(cell.asked.name, ())
+    ]
     if not own:
         return None
     datasets = ", ".join(sorted({record.run.dataset for record in own}))
@@ -88,17 +117,29 @@ def _at_scale(table: Table, scale: str, records: ByRun) -> AtScale | None:
 
 
 def draw_derivation(scales: Mapping[str, ByRun], out: Path) -> None:
-    """Draw validation error against time at the largest scale: a line per seed, a colour per algorithm."""
+    """Draw validation error against time at the largest scale: a line per seed, a
+    colour per algorithm.
+    """
     rows = {cell.asked.name: cell.row for cell in TABLES["algorithms"].cells}
-    scale = next(one for one in ("full", "small", "tiny") if any(name in rows for name in scales.get(one, {})))
+    scale = next(
+        one
+        for one in ("full", "small", "tiny")
+        if any(name in rows for name in scales.get(one, {}))
+    )
     figure = Figure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()
     for (name, row), color in zip(rows.items(), COLORS, strict=True):
         for number, record in enumerate(scales[scale].get(name, ())):
             seconds, errors = zip(*record.results["curve"], strict=True)
             label = row if number == 0 else None
-            axes.plot(seconds, errors, color=color, label=label, marker=".", linewidth=1)
-    axes.set(xscale="log", xlabel="time (s)", ylabel="validation error of the search network (%)")
+            axes.plot(
+                seconds, errors, color=color, label=label, marker=".", linewidth=1
+            )
+    axes.set(
+        xscale="log",
+        xlabel="time (s)",
+        ylabel="validation error of the search network (%)",
+    )
     axes.set_title(f"scale {scale}")
     axes.legend()
     write_atomically(out, partial(figure.savefig, format="png", dpi=120))

@@ -1,4 +1,6 @@
-"""The parts of a table: searches, trainings and timings, each with the name under which its results are stored."""
+"""The parts of a table: searches, trainings and timings, each with the name under which
+its results are stored.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +13,8 @@ from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
 class Search:
     """A policy search with one of hba's presets and some changed settings.
 
-    ablation: use the split of the paper's ablation study (4.1) instead of the preset's split.
+    ablation: use the split of the paper's ablation study (4.1) instead of the preset's
+    split.
     """
 
     preset: str
@@ -24,7 +27,12 @@ class Search:
 
     @property
     def name(self) -> str:
-        return _joined("search", "ablation" if self.ablation else "", self.preset, *_words(self.changes))
+        return _joined(
+            "search",
+            "ablation" if self.ablation else "",
+            self.preset,
+            *_words(self.changes),
+        )
 
     @property
     def needs(self) -> tuple["Search", ...]:
@@ -33,7 +41,9 @@ class Search:
 
 @dataclass(frozen=True)
 class Training:
-    """An ordinary training with one of hba's evaluation presets, with the schedule of a search or without one."""
+    """An ordinary training with one of hba's evaluation presets, with the schedule of a
+    search or without one.
+    """
 
     preset: str
     schedule: Search | None = None
@@ -48,7 +58,9 @@ class Training:
     def name(self) -> str:
         schedule = "none" if self.schedule is None else self.schedule.name
         kind = "ablation" if self.ablation else ""
-        return _joined("train", kind, self.preset, *_words(self.changes), "with", schedule)
+        return _joined(
+            "train", kind, self.preset, *_words(self.changes), "with", schedule
+        )
 
     @property
     def needs(self) -> tuple[Search, ...]:
@@ -58,7 +70,9 @@ class Training:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds per training step of several searches, measured in turns, and of the floor of a search."""
+    """Seconds per training step of several searches, measured in turns, and of the
+    floor of a search.
+    """
 
     searches: tuple[Search, ...]
     floor: bool = False
@@ -66,7 +80,12 @@ class Timing:
     @property
     def name(self) -> str:
         first, *others = (search.name for search in self.searches)
-        return _joined("timing", first, f"and-{len(others)}-others" if others else "", "floor" if self.floor else "")
+        return _joined(
+            "timing",
+            first,
+            f"and-{len(others)}-others" if others else "",
+            "floor" if self.floor else "",
+        )
 
     @property
     def needs(self) -> tuple[Search, ...]:
@@ -81,7 +100,8 @@ Asked = Search | Training | Timing
 class Cell:
     """One number of the paper, as printed there, and the run that gives ours.
 
-    quantity: the name of our number in the run's results. digits: decimal places of our number.
+    quantity: the name of our number in the run's results. digits: decimal places of our
+    number.
     """
 
     row: str

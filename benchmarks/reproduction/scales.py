@@ -15,14 +15,17 @@ ABLATION_SIZES = (30_000, 10_000, 10_000)
 
 @dataclass(frozen=True)
 class Scale:
-    """The differences from the paper, which docs/reproduction.md explains. None: no difference.
+    """The differences from the paper, which docs/reproduction.md explains. None: no
+    difference.
 
-    models: the network that replaces each network; other networks are not run. search_sizes: training and validation
-    images by preset. whole_size: images that replace the whole training set. search_epochs by preset and
-    training_epochs: by_algorithm overrides them, because an epoch does not cost the same in all algorithms. ablation,
-    target: further settings for searches of the ablation and of target tasks. In the paper, lambda moves about as far
-    in searches on target tasks (lambda steps times alpha' is 94) as in the reduced one (93), and has to at any other
-    scale.
+    models: the network that replaces each network; other networks are not run.
+    search_sizes: training and validation images by preset. whole_size: images that
+    replace the whole training set. search_epochs by preset and training_epochs:
+    by_algorithm overrides them, because an epoch does not cost the same in all
+    algorithms. ablation, target: further settings for searches of the ablation and of
+    target tasks. In the paper, lambda moves about as far in searches on target tasks
+    (lambda steps times alpha' is 94) as in the reduced one (93), and has to at any
+    other scale.
     """
 
     name: str
@@ -40,7 +43,9 @@ class Scale:
     common: Mapping[str, Any] = field(default_factory=dict)
 
     def settings(self, run: Search | Training) -> dict[str, Any] | None:
-        """Settings that override the run's preset, without sizes on the ablation's split; None if it is not run."""
+        """Settings that override the run's preset, without sizes on the ablation's
+        split; None if it is not run.
+        """
         preset = run.preset_settings
         changes = dict(run.changes)
         model = changes.get("model", preset["model"])
@@ -52,8 +57,19 @@ class Scale:
             if self.search_sizes is not None and run.preset not in self.search_sizes:
                 return None
             sizes = {} if run.ablation else self._sizes(run.preset)
-            kind = self.ablation if run.ablation else {} if run.preset.startswith("reduced") else self.target
-            sized = {"epochs": self.search_epochs.get(run.preset, epochs), **sizes, **own, **kind}
+            kind = (
+                self.ablation
+                if run.ablation
+                else {}
+                if run.preset.startswith("reduced")
+                else self.target
+            )
+            sized = {
+                "epochs": self.search_epochs.get(run.preset, epochs),
+                **sizes,
+                **own,
+                **kind,
+            }
         else:
             sized = {"epochs": self.training_epochs or epochs}
             if self.whole_size is not None and not run.ablation:
@@ -73,6 +89,8 @@ class Scale:
 SCALES: Mapping[str, Scale] = MappingProxyType(
     {
         name: Scale(name, **values)
-        for name, values in tomllib.loads(Path(__file__).with_name("scales.toml").read_text(encoding="utf-8")).items()
+        for name, values in tomllib.loads(
+            Path(__file__).with_name("scales.toml").read_text(encoding="utf-8")
+        ).items()
     }
 )

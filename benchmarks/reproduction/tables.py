@@ -8,7 +8,9 @@ from typing import Any
 
 from reproduction.runs import Cell, Search, Table, Timing, Training
 
-PAPER = tomllib.loads(Path(__file__).with_name("paper.toml").read_text(encoding="utf-8"))
+PAPER = tomllib.loads(
+    Path(__file__).with_name("paper.toml").read_text(encoding="utf-8")
+)
 ERROR = "test_error_percent"
 NO_CUTOUT = (("cutout_size", 0),)
 REDUCED = Search("reduced-cifar10")
@@ -25,10 +27,24 @@ def _strategies(model: str, rows: Rows) -> Iterator[Cell]:
     timing = Timing(tuple(search("cifar10", sharing) for sharing in rows))
     for sharing, (*errors, hours) in rows.items():
         for dataset, paper in zip(("cifar10", "cifar100"), errors, strict=True):
-            training = Training(f"{dataset}-{model}", search(dataset, sharing), ablation=True)
-            yield Cell(sharing, f"{model}, {dataset}: validation error (%)", paper, training, ERROR)
+            training = Training(
+                f"{dataset}-{model}", search(dataset, sharing), ablation=True
+            )
+            yield Cell(
+                sharing,
+                f"{model}, {dataset}: validation error (%)",
+                paper,
+                training,
+                ERROR,
+            )
         ratio = f"{hours / rows['first-bn'][-1]:.2f}"
-        yield Cell(sharing, f"{model}: time relative to first-bn", ratio, timing, f"relative_{sharing}")
+        yield Cell(
+            sharing,
+            f"{model}: time relative to first-bn",
+            ratio,
+            timing,
+            f"relative_{sharing}",
+        )
 
 
 def _search_times(rows: Rows) -> Iterator[Cell]:
@@ -42,7 +58,13 @@ def _search_times(rows: Rows) -> Iterator[Cell]:
 def _test_errors(rows: Rows, search: Search) -> Iterator[Cell]:
     """Tables 4 and 5: baseline, Cutout and HBA's schedule."""
     for preset, (baseline, cutout, ours) in rows.items():
-        yield Cell(preset, "baseline: test error (%)", baseline, Training(preset, changes=NO_CUTOUT), ERROR)
+        yield Cell(
+            preset,
+            "baseline: test error (%)",
+            baseline,
+            Training(preset, changes=NO_CUTOUT),
+            ERROR,
+        )
         yield Cell(preset, "Cutout: test error (%)", cutout, Training(preset), ERROR)
         yield Cell(preset, "HBA: test error (%)", ours, Training(preset, search), ERROR)
 
@@ -50,24 +72,57 @@ def _test_errors(rows: Rows, search: Search) -> Iterator[Cell]:
 def _imagenet(rows: Rows) -> Iterator[Cell]:
     """Table 6; its baseline has no Cutout."""
     for preset, (baseline, ours) in rows.items():
-        yield Cell(preset, "baseline: top-1 error (%)", baseline, Training(preset), ERROR)
-        yield Cell(preset, "HBA: top-1 error (%)", ours, Training(preset, Search("reduced-imagenet")), ERROR)
+        yield Cell(
+            preset, "baseline: top-1 error (%)", baseline, Training(preset), ERROR
+        )
+        yield Cell(
+            preset,
+            "HBA: top-1 error (%)",
+            ours,
+            Training(preset, Search("reduced-imagenet")),
+            ERROR,
+        )
 
 
 def _targets(rows: Rows) -> Iterator[Cell]:
     """Table 7."""
     for preset, (reduced, target, hours) in rows.items():
         by_reduced, search = Training(preset, REDUCED), Search(preset)
-        yield Cell(preset, "searched on reduced CIFAR-10: test error (%)", reduced, by_reduced, ERROR)
-        yield Cell(preset, "on the target: test error (%)", target, Training(preset, search), ERROR)
-        yield Cell(preset, "on the target: search (hours)", hours, Timing((search,)), "hours", digits=3)
+        yield Cell(
+            preset,
+            "searched on reduced CIFAR-10: test error (%)",
+            reduced,
+            by_reduced,
+            ERROR,
+        )
+        yield Cell(
+            preset,
+            "on the target: test error (%)",
+            target,
+            Training(preset, search),
+            ERROR,
+        )
+        yield Cell(
+            preset,
+            "on the target: search (hours)",
+            hours,
+            Timing((search,)),
+            "hours",
+            digits=3,
+        )
 
 
 def _derivation(rows: Rows) -> Iterator[Cell]:
     """Appendix B."""
     for row, algorithm in rows.items():
         search = Search("reduced-cifar10", (("algorithm", algorithm),))
-        yield Cell(row, "validation error of the search network (%)", "-", search, "val_error_percent")
+        yield Cell(
+            row,
+            "validation error of the search network (%)",
+            "-",
+            search,
+            "val_error_percent",
+        )
         yield Cell(row, "time (s)", "-", search, "seconds", digits=0)
         yield Cell(row, "epochs", "-", search, "epochs", digits=0)
 
@@ -88,7 +143,10 @@ def _tables() -> dict[str, Table]:
     cells: dict[str, list[Cell]] = {name: [] for name in PAPER}
     for name, found in _cells():
         cells[name] += found
-    return {name.removeprefix("table-"): Table(entry["title"], tuple(cells[name])) for name, entry in PAPER.items()}
+    return {
+        name.removeprefix("table-"): Table(entry["title"], tuple(cells[name]))
+        for name, entry in PAPER.items()
+    }
 
 
 TABLES: Mapping[str, Table] = MappingProxyType(_tables())

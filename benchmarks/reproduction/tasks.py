@@ -40,16 +40,28 @@ class Bench:
         settings = {**PAPER, "space": "hba", **self._settings(search), "seed": seed}
         config = SearchConfig.from_preset(settings, search.preset).resolved()
         label, ablation = self.place(search).label, self._ablation(search)
-        return SearchTask(search.name, label, config, self.work, self._further, ablation)
+        return SearchTask(
+            search.name, label, config, self.work, self._further, ablation
+        )
 
     def training(self, training: Training, seed: int) -> TrainingTask:
-        config = EvaluationConfig.like_search({}, self._settings(training), training.preset)
-        search = None if training.schedule is None else self.search(training.schedule, seed)
+        config = EvaluationConfig.like_search(
+            {}, self._settings(training), training.preset
+        )
+        search = (
+            None if training.schedule is None else self.search(training.schedule, seed)
+        )
         label, ablation = self.place(training).label, self._ablation(training)
-        return TrainingTask(training.name, label, config, seed, search, self._further, ablation)
+        return TrainingTask(
+            training.name, label, config, seed, search, self._further, ablation
+        )
 
     def timing(self, timing: Timing) -> "TimingTask":
-        return TimingTask(timing.name, tuple(self.search(one, 0) for one in timing.searches), timing.floor)
+        return TimingTask(
+            timing.name,
+            tuple(self.search(one, 0) for one in timing.searches),
+            timing.floor,
+        )
 
     def place(self, asked: Search | Training) -> Place:
         dataset = str(asked.preset_settings["data"])
@@ -66,13 +78,16 @@ class Bench:
     def _settings(self, asked: Search | Training) -> dict[str, Any]:
         settings = self.scale.settings(asked)
         if settings is None:
-            raise SettingsError(f"{asked.name} is not part of the scale {self.scale.name}")
+            raise SettingsError(
+                f"{asked.name} is not part of the scale {self.scale.name}"
+            )
         return {**settings, "data": self.place(asked).data, "device": self.device}
 
 
 @dataclass(frozen=True)
 class TimingTask:
-    """Times steps of searches in turns, so that other load on the machine affects all alike; ratios are within a turn.
+    """Times steps of searches in turns, so that other load on the machine affects all
+    alike; ratios are within a turn.
 
     floor: also time the floor of the last search.
     """
@@ -90,24 +105,54 @@ class TimingTask:
     def do(self) -> Results:
         last = self.searches[-1]
         of_floor = last if self.floor else None
-        seconds = pd.DataFrame(seconds_in_turns(self.searches, of_floor, STEPS_PER_ROUND) for _ in range(ROUNDS))
-        results: dict[str, Any] = {"seconds_per_step": {one.name: seconds[one.name].tolist() for one in self.searches}}
+        seconds = pd.DataFrame(
+            seconds_in_turns(self.searches, of_floor, STEPS_PER_ROUND)
+            for _ in range(ROUNDS)
+        )
+        results: dict[str, Any] = {
+            "seconds_per_step": {
+                one.name: seconds[one.name].tolist() for one in self.searches
+            }
+        }
         if self.floor:
             results["floor_seconds_per_step"] = seconds[FLOOR].tolist()
             results["over_floor"] = (seconds[last.name] / seconds[FLOOR]).tolist()
         if len(self.searches) == 1:
-            return {**results, "hours": (seconds[last.name] * last.n_steps / 3600).tolist()}
+            return {
+                **results,
+                "hours": (seconds[last.name] * last.n_steps / 3600).tolist(),
+            }
         for search in self.searches:
             ratios = seconds[search.name] / seconds[last.name]
             results[f"relative_{search.config.flat()['sharing']}"] = ratios.tolist()
         return results
 
 
-def tasks_of(bench: Bench, table: Table, n_seeds: int) -> tuple[list[Task], list[Task], list[Task]]:
-    """The searches that a table needs, the trainings with their schedules, and the timings, seed by seed."""
+def tasks_of(
+    bench: Bench, table: Table, n_seeds: int
+) -> tuple[list[Task], list[Task], list[Task]]:
+    """The searches that a table needs, the trainings with their schedules, and the
+    timings, seed by seed.
+    """
     covered = [cell.asked for cell in table.cells if bench.covers(cell.asked)]
-    wanted = list(dict.fromkeys(part for asked in covered for part in (*asked.needs, asked)))
-    searches = [bench.search(one, seed) for seed in range(n_seeds) for one in wanted if isinstance(one, Search)]
-    trainings = [bench.training(one, seed) for seed in range(n_seeds) for one in wanted if isinstance(one, Training)]
+    wanted = list(
+        dict.fromkeys(part for asked in covered for part in (*asked.needs, asked))
+    )
+    searches = [
+        bench.search(one, seed)
+        for seed in range(n_seeds)
+        for one in wanted
+        if isinstance(one, Search)
+    ]
+    trainings = [
+        bench.training(one, seed)
+        for seed in range(n_seeds)
+        for one in wanted
+        if isinstance(one, Training)
+    ]
     # A timing takes its spread from its rounds.
-    return [*searches], [*trainings], [bench.timing(one) for one in wanted if isinstance(one, Timing)]
+    return (
+        [*searches],
+        [*trainings],
+        [bench.timing(one) for one in wanted if isinstance(one, Timing)],
+    )

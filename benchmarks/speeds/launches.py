@@ -28,45 +28,85 @@ GPU = torch.device("cuda", 7)
 """A device that nothing else uses, because constants are kept by device."""
 POLICIES = ("randaugment", "photo", "timm", "cifar10-copy")
 ALGORITHMS = ("lookahead", "hba", "stn", "delta-stn")
-KINDS = {"train_step": "training step", "update_weights": "training step", "gradient": "gradient of lambda"}
+KINDS = {
+    "train_step": "training step",
+    "update_weights": "training step",
+    "gradient": "gradient of lambda",
+}
 """By the function that a graph records."""
-RESERVING = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "lift_fresh"}
+RESERVING = {
+    "empty",
+    "empty_like",
+    "empty_strided",
+    "new_empty",
+    "new_empty_strided",
+    "lift_fresh",
+}
 """Operations that only reserve memory."""
 ASKING = {"device", "is_same_size", "_has_same_storage_numel"}
-"""Operations that only ask for a property of a tensor, as derivatives in forward mode do."""
+"""Operations that only ask for a property of a tensor, as derivatives in forward mode
+do.
+"""
 
 INDEXING = (torch.ops.aten.index, torch.ops.aten.index_put, torch.ops.aten.index_put_)
 FAKE = FakeTensorMode()
-"""Makes tensors that have shapes, types and a device, but no content. One for all, because constants are kept."""
+"""Makes tensors that have shapes, types and a device, but no content. One for all,
+because constants are kept.
+"""
 
 T = TypeVar("T")
 
 
-def host_read(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
-    """The name of an operation that needs values or tensors on the host, and why; None for all others."""
+def host_read(
+    function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> str | None:
+    """The name of an operation that needs values or tensors on the host, and why; None
+    for all others.
+    """
     if function.overloadpacket in INDEXING:
-        # A mask selects as many numbers as it has true values; the shape of other results is known.
-        by_content = any(isinstance(one, Tensor) and one.dtype in (torch.bool, torch.uint8) for one in args[1])
+        # A mask selects as many numbers as it has true values; the shape of other
+        # results is known.
+        by_content = any(
+            isinstance(one, Tensor) and one.dtype in (torch.bool, torch.uint8)
+            for one in args[1]
+        )
     else:
-        by_content = bool({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape} & {*function.tags})
+        by_content = bool(
+            {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+            & {*function.tags}
+        )
     if by_content:
         return f"{function} needs values"
-    devices = {one.device for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)}
-    devices |= {torch.device(kwargs["device"])} if kwargs.get("device") is not None and devices else set()
+    devices = {
+        one.device for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)
+    }
+    devices |= (
+        {torch.device(kwargs["device"])}
+        if kwargs.get("device") is not None and devices
+        else set()
+    )
     # Derivatives in forward mode make tensors without content, on the device `meta`.
     kinds = {one.type for one in devices} - {"meta"}
-    return f"{function} copies from {' to '.join(sorted(kinds))}" if len(kinds) > 1 else None
+    return (
+        f"{function} copies from {' to '.join(sorted(kinds))}"
+        if len(kinds) > 1
+        else None
+    )
 
 
 class Launches(TorchDispatchMode):
-    """Counts calls that launch kernels. waits: the operations for which the host would wait."""
+    """Counts calls that launch kernels. waits: the operations for which the host would
+    wait.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.names: list[str] = []
         self.waits: list[str] = []
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         name = function.overloadpacket.__name__
         if (found := host_read(function, args, kwargs or {})) is not None:
             self.waits.append(found)
@@ -85,12 +125,16 @@ def of_policy(name: str, batch_size: int = 128, side: int = 32) -> Launches:
         for _ in range(2):
             with Launches() as counted:
                 draw, _ = draw_with_trace(space, values, batch_size)
-                apply_operations(space, draw, batch, apply.fill_for(batch, schedule.fill), candidates)
+                apply_operations(
+                    space, draw, batch, apply.fill_for(batch, schedule.fill), candidates
+                )
     return counted
 
 
 def of_compiled_policy(name: str, batch_size: int = 128, side: int = 32) -> int:
-    """Kernels of a compiled call: those that Inductor generates, here for a CPU, and PyTorch's that it calls."""
+    """Kernels of a compiled call: those that Inductor generates, here for a CPU, and
+    PyTorch's that it calls.
+    """
     from torch._inductor import metrics
     from torch._inductor.utils import run_and_get_code
 
@@ -98,7 +142,9 @@ def of_compiled_policy(name: str, batch_size: int = 128, side: int = 32) -> int:
     metrics.reset()
     policy = torch.compile(load_policy(name).policy(0), fullgraph=True, dynamic=False)
     _, (code,) = run_and_get_code(policy, torch.zeros(batch_size, 3, side, side))
-    called = re.findall(r"^ +(?:buf\d+ = torch\.ops\.)?aten\.\w+\.\w+\(", code, re.MULTILINE)
+    called = re.findall(
+        r"^ +(?:buf\d+ = torch\.ops\.)?aten\.\w+\.\w+\(", code, re.MULTILINE
+    )
     return metrics.generated_kernel_count + len(called)
 
 
@@ -119,15 +165,29 @@ class CountingGraphs(StepGraphs):
         return outputs
 
 
-def of_algorithm(name: str, model: str = "wrn-40-2", side: int = 8, batch_size: int = 4) -> dict[str, Launches]:
-    """The steps of a search, by the function that a graph records, on a CPU, but with operations and parts as on a GPU.
+def of_algorithm(
+    name: str, model: str = "wrn-40-2", side: int = 8, batch_size: int = 4
+) -> dict[str, Launches]:
+    """The steps of a search, by the function that a graph records, on a CPU, but with
+    operations and parts as on a GPU.
 
-    What they launch does not depend on the sizes. PyTorch without CUDA has no backward pass for fake tensors on a GPU.
+    What they launch does not depend on the sizes. PyTorch without CUDA has no backward
+    pass for fake tensors on a GPU.
     """
-    settings = {"data": "noise", "algorithm": name, **settings_of(model, side, batch_size, "cpu")}
-    further = {"reward_derivative": "exact"} if name == "lookahead" else {"warm_up_epochs": 0}
-    config = SearchConfig.make({**settings, **further, "learning_rate": LEARNING_RATE}).resolved()
-    context = ImageSearchContext.of(config, noise_data(side, BATCHES * batch_size, BATCHES * batch_size))
+    settings = {
+        "data": "noise",
+        "algorithm": name,
+        **settings_of(model, side, batch_size, "cpu"),
+    }
+    further = (
+        {"reward_derivative": "exact"} if name == "lookahead" else {"warm_up_epochs": 0}
+    )
+    config = SearchConfig.make(
+        {**settings, **further, "learning_rate": LEARNING_RATE}
+    ).resolved()
+    context = ImageSearchContext.of(
+        config, noise_data(side, BATCHES * batch_size, BATCHES * batch_size)
+    )
     algorithm, graphs = config.algorithm, CountingGraphs()
     state = algorithm.begin(context.task, context.networks)
     state.graphs = graphs
@@ -143,12 +203,21 @@ def of_algorithm(name: str, model: str = "wrn-40-2", side: int = 8, batch_size: 
 
 def record_of_launches(made_by: Mapping[str, Any]) -> Record:
     policies = {name: of_policy(name) for name in POLICIES}
-    steps = {name: {KINDS[step]: one for step, one in of_algorithm(name).items()} for name in ALGORITHMS}
-    found = [*policies.values(), *(one for of_one in steps.values() for one in of_one.values())]
+    steps = {
+        name: {KINDS[step]: one for step, one in of_algorithm(name).items()}
+        for name in ALGORITHMS
+    }
+    found = [
+        *policies.values(),
+        *(one for of_one in steps.values() for one in of_one.values()),
+    ]
     results: Results = {
         "policies": {name: len(one.names) for name, one in policies.items()},
         "compiled": {name: of_compiled_policy(name) for name in POLICIES},
-        "steps": {name: {kind: len(one.names) for kind, one in of_one.items()} for name, of_one in steps.items()},
+        "steps": {
+            name: {kind: len(one.names) for kind, one in of_one.items()}
+            for name, of_one in steps.items()
+        },
         "waits": sorted({wait for one in found for wait in one.waits}),
     }
     size = {"model": "wrn-40-2", "image_size": 32, "batch_size": 128}
@@ -159,6 +228,14 @@ def launch_table(records: Sequence[Record]) -> str:
     """Markdown tables of the calls that launch something."""
     found = records[-1].results
     calls = {"a call": found["policies"], "a call, compiled": found["compiled"]}
-    of_policies = pd.DataFrame([{"": call, **{name: str(n) for name, n in one.items()}} for call, one in calls.items()])
-    of_steps = [{"": name, **{kind: f"{n:,}" for kind, n in one.items()}} for name, one in found["steps"].items()]
+    of_policies = pd.DataFrame(
+        [
+            {"": call, **{name: str(n) for name, n in one.items()}}
+            for call, one in calls.items()
+        ]
+    )
+    of_steps = [
+        {"": name, **{kind: f"{n:,}" for kind, n in one.items()}}
+        for name, one in found["steps"].items()
+    ]
     return f"{markdown(of_policies)}\n\n{markdown(pd.DataFrame(of_steps))}"

@@ -1,4 +1,6 @@
-"""Seconds of training steps on noise: of every algorithm and its floor, and with bfloat16."""
+"""Seconds of training steps on noise: of every algorithm and its floor, and with
+bfloat16.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -19,7 +21,9 @@ from hba.policy_search.config import SearchConfig
 
 N_CLASSES = 10
 BATCHES, VAL_BATCHES = 50, 4
-"""Batches of noise in an epoch, whose end takes time in a search and none in a floor, and for validation."""
+"""Batches of noise in an epoch, whose end takes time in a search and none in a floor,
+and for validation.
+"""
 LEARNING_RATE = 0.01
 """All algorithms diverge on noise at higher ones."""
 SIZE = ("model", "image_size", "batch_size")
@@ -30,7 +34,9 @@ Timed = Mapping[str, Callable[[], float]]
 
 def noise(n_images: int, side: int, seed: int) -> LabelledImages:
     generator = torch.Generator().manual_seed(seed)
-    pixels = torch.randint(0, 256, (n_images, 3, side, side), dtype=torch.uint8, generator=generator)
+    pixels = torch.randint(
+        0, 256, (n_images, 3, side, side), dtype=torch.uint8, generator=generator
+    )
     return LabelledImages(pixels, torch.arange(n_images) % N_CLASSES)
 
 
@@ -40,34 +46,67 @@ def noise_data(side: int, n_train: int, n_val: int) -> SearchData:
     return SearchData("noise", names, noise(n_train, side, 0), noise(n_val, side, 1))
 
 
-def settings_of(model: str, side: int, batch_size: int, device: str, *, graph: bool = True) -> dict[str, Any]:
-    return {"model": model, "image_size": side, "batch_size": batch_size, "device": device, "graph": graph}
+def settings_of(
+    model: str, side: int, batch_size: int, device: str, *, graph: bool = True
+) -> dict[str, Any]:
+    return {
+        "model": model,
+        "image_size": side,
+        "batch_size": batch_size,
+        "device": device,
+        "graph": graph,
+    }
 
 
 def timed_floors(shared: Mapping[str, Any], steps: int) -> tuple[Timed, dict[str, Any]]:
     """Timings of a step of every algorithm and of its floor, and the settings of each."""
-    data = noise_data(shared["image_size"], *(n * shared["batch_size"] for n in (BATCHES, VAL_BATCHES)))
+    data = noise_data(
+        shared["image_size"],
+        *(n * shared["batch_size"] for n in (BATCHES, VAL_BATCHES)),
+    )
     of_all = {**shared, "data": "noise", "learning_rate": LEARNING_RATE}
     searched = {**of_all, "space": "hba"}
-    configs = {name: SearchConfig.make({**searched, **floor.settings}).resolved() for name, floor in FLOORS.items()}
+    configs = {
+        name: SearchConfig.make({**searched, **floor.settings}).resolved()
+        for name, floor in FLOORS.items()
+    }
     timed: dict[str, Callable[[], float]] = {}
     for name, config in configs.items():
         timed[name] = partial(search_seconds_per_step, config, data, steps)
-        timed[f"{name}, floor"] = partial(bare_seconds_per_step, FLOORS[name], config, data, steps)
-    return timed, {**of_all, "algorithms": {name: kept_settings(config) for name, config in configs.items()}}
+        timed[f"{name}, floor"] = partial(
+            bare_seconds_per_step, FLOORS[name], config, data, steps
+        )
+    return timed, {
+        **of_all,
+        "algorithms": {name: kept_settings(config) for name, config in configs.items()},
+    }
 
 
 def timed_fast(shared: Mapping[str, Any], steps: int) -> Timed:
-    """Timings of a step of a training and of a look-ahead search, with and without `fast`."""
-    data = noise_data(shared["image_size"], *(n * shared["batch_size"] for n in (BATCHES, VAL_BATCHES)))
+    """Timings of a step of a training and of a look-ahead search, with and without
+    `fast`.
+    """
+    data = noise_data(
+        shared["image_size"],
+        *(n * shared["batch_size"] for n in (BATCHES, VAL_BATCHES)),
+    )
     trained = EvaluationData("noise", data.class_names, data.train, data.val)
     found: dict[str, Callable[[], float]] = {}
     for fast, suffix in ((False, ""), (True, ", fast")):
-        settings = {**shared, "data": "noise", "learning_rate": LEARNING_RATE, "fast": fast}
-        search = SearchConfig.make({**settings, "algorithm": "lookahead", "space": "hba"}).resolved()
+        settings = {
+            **shared,
+            "data": "noise",
+            "learning_rate": LEARNING_RATE,
+            "fast": fast,
+        }
+        search = SearchConfig.make(
+            {**settings, "algorithm": "lookahead", "space": "hba"}
+        ).resolved()
         evaluation = EvaluationConfig.make(settings)
         found[f"search{suffix}"] = partial(search_seconds_per_step, search, data, steps)
-        found[f"training{suffix}"] = partial(training_seconds_per_step, evaluation, trained, steps)
+        found[f"training{suffix}"] = partial(
+            training_seconds_per_step, evaluation, trained, steps
+        )
     return found
 
 
@@ -80,7 +119,9 @@ def in_rounds(timed: Timed, rounds: int) -> dict[str, list[float]]:
     return found
 
 
-def record_of_floors(shared: Mapping[str, Any], steps: int, rounds: int, made_by: Mapping[str, Any]) -> Record:
+def record_of_floors(
+    shared: Mapping[str, Any], steps: int, rounds: int, made_by: Mapping[str, Any]
+) -> Record:
     timed, settings = timed_floors(shared, steps)
     found = in_rounds(timed, rounds)
     results: Results = {
@@ -90,19 +131,33 @@ def record_of_floors(shared: Mapping[str, Any], steps: int, rounds: int, made_by
     return Record(Run("steps", "noise", settings, seed=0), results, made_by)
 
 
-def record_of_fast(shared: Mapping[str, Any], steps: int, rounds: int, made_by: Mapping[str, Any]) -> Record:
+def record_of_fast(
+    shared: Mapping[str, Any], steps: int, rounds: int, made_by: Mapping[str, Any]
+) -> Record:
     found = in_rounds(timed_fast(shared, steps), rounds)
-    return Record(Run("fast", "noise", {**shared, "steps": steps, "rounds": rounds}, seed=0), found, made_by)
+    return Record(
+        Run("fast", "noise", {**shared, "steps": steps, "rounds": rounds}, seed=0),
+        found,
+        made_by,
+    )
 
 
 def newest_of_each_size(results: Path, question: str) -> list[Record]:
     """The newest records for each network, image size and batch size."""
     records = store_of(results, question).by_key().values()
-    return newest(records, lambda run: (*(run.settings.get(one) for one in SIZE), run.settings.get("graph", True)))
+    return newest(
+        records,
+        lambda run: (
+            *(run.settings.get(one) for one in SIZE),
+            run.settings.get("graph", True),
+        ),
+    )
 
 
 def floor_table(records: Sequence[Record]) -> str:
-    """Markdown tables, one per size: seconds of each algorithm and its floor, and their ratio within a round."""
+    """Markdown tables, one per size: seconds of each algorithm and its floor, and their
+    ratio within a round.
+    """
     parts = []
     for record in records:
         settings, seconds = record.run.settings, record.results["seconds_per_step"]
@@ -120,7 +175,10 @@ def floor_table(records: Sequence[Record]) -> str:
         )
         side = settings["image_size"]
         without = "" if settings.get("graph", True) else ", without graphs"
-        what = f"{settings['model']}, {side}x{side} pixels, batches of {settings['batch_size']}{without}"
+        what = (
+            f"{settings['model']}, {side}x{side} pixels, batches of"
+            f" {settings['batch_size']}{without}"
+        )
         made = f"{hardware_of(record.made_by)}; commit `{record.made_by['commit']}`"
         rounds = len(next(iter(seconds.values())))
         parts.append(f"{what}; {rounds} rounds; {made}.\n\n{markdown(table)}")
@@ -128,16 +186,24 @@ def floor_table(records: Sequence[Record]) -> str:
 
 
 def fast_table(records: Sequence[Record]) -> str:
-    """A Markdown table of the seconds of a step without and with `fast`, and their ratio within a round."""
+    """A Markdown table of the seconds of a step without and with `fast`, and their
+    ratio within a round.
+    """
     lines = [
         {
-            "network, pixels, batch": ", ".join(str(record.run.settings[one]) for one in SIZE),
+            "network, pixels, batch": ", ".join(
+                str(record.run.settings[one]) for one in SIZE
+            ),
             "step of": text,
             "seconds": spread_text(record.results[kind], 4),
             "seconds with `--fast`": spread_text(record.results[f"{kind}, fast"], 4),
-            "times as fast": ratio_text(record.results[kind], record.results[f"{kind}, fast"]),
+            "times as fast": ratio_text(
+                record.results[kind], record.results[f"{kind}, fast"]
+            ),
             "rounds": str(len(record.results[kind])),
-            "hardware, commit": f"{hardware_of(record.made_by)}, `{record.made_by['commit']}`",
+            "hardware, commit": (
+                f"{hardware_of(record.made_by)}, `{record.made_by['commit']}`"
+            ),
         }
         for record in records
         for kind, text in KINDS.items()

@@ -1,4 +1,6 @@
-"""Images per second of one policy call, and of torchvision, kornia and albumentations on the same images."""
+"""Images per second of one policy call, and of torchvision, kornia and albumentations
+on the same images.
+"""
 
 import functools
 import statistics
@@ -29,23 +31,36 @@ Rounds = Sequence[float]
 
 
 def photograph_pieces(side: int, n_pieces: int, random: np.random.Generator) -> Tensor:
-    """uint8 (n_pieces, 3, side, side), cropped at random from the two photographs that ship with scikit-learn."""
+    """uint8 (n_pieces, 3, side, side), cropped at random from the two photographs that
+    ship with scikit-learn.
+    """
     photographs = [photograph.copy() for photograph in load_sample_images().images]
     pieces = []
     for index in range(n_pieces):
         photograph = photographs[index % len(photographs)]
-        top, left = (int(random.integers(length - side)) for length in photograph.shape[:2])
-        pieces.append(torch.from_numpy(photograph[top : top + side, left : left + side]).permute(2, 0, 1))
+        top, left = (
+            int(random.integers(length - side)) for length in photograph.shape[:2]
+        )
+        pieces.append(
+            torch.from_numpy(photograph[top : top + side, left : left + side]).permute(
+                2, 0, 1
+            )
+        )
     return torch.stack(pieces)
 
 
 def batches() -> dict[int, Tensor]:
     random = np.random.default_rng(SEED)
-    return {side: photograph_pieces(side, batch_size, random) for side, batch_size in BATCH_SIZES.items()}
+    return {
+        side: photograph_pieces(side, batch_size, random)
+        for side, batch_size in BATCH_SIZES.items()
+    }
 
 
 def seconds_per_call(call: Call, seconds: float) -> float:
-    """Mean wall-clock seconds per call, over calls that together take at least `seconds`."""
+    """Mean wall-clock seconds per call, over calls that together take at least
+    `seconds`.
+    """
     n_calls, elapsed, start = 0, 0.0, time.perf_counter()
     while elapsed < seconds or n_calls == 0:
         call()
@@ -55,7 +70,9 @@ def seconds_per_call(call: Call, seconds: float) -> float:
 
 
 def gpu_seconds_per_call(call: Call, seconds: float) -> float:
-    """Mean seconds between CUDA events around about `seconds` of calls; the host waits only before and after them."""
+    """Mean seconds between CUDA events around about `seconds` of calls; the host waits
+    only before and after them.
+    """
 
     def finished_call() -> None:
         call()
@@ -63,7 +80,10 @@ def gpu_seconds_per_call(call: Call, seconds: float) -> float:
 
     torch.cuda.synchronize()
     n_calls = max(1, round(seconds / seconds_per_call(finished_call, seconds / 10)))
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start, end = (
+        torch.cuda.Event(enable_timing=True),
+        torch.cuda.Event(enable_timing=True),
+    )
     start.record()
     for _ in range(n_calls):
         call()
@@ -72,21 +92,32 @@ def gpu_seconds_per_call(call: Call, seconds: float) -> float:
     return start.elapsed_time(end) / 1e3 / n_calls
 
 
-def in_turns(calls: Mapping[Key, Call], rounds: int, measure: Callable[[Call], float]) -> dict[Key, Rounds]:
-    """Measure each call once per round, so that drift of the machine affects all alike; a first call warms up."""
+def in_turns(
+    calls: Mapping[Key, Call], rounds: int, measure: Callable[[Call], float]
+) -> dict[Key, Rounds]:
+    """Measure each call once per round, so that drift of the machine affects all alike;
+    a first call warms up.
+    """
     for call in calls.values():
         call()
-    measured = [{key: measure(call) for key, call in calls.items()} for _ in range(rounds)]
+    measured = [
+        {key: measure(call) for key, call in calls.items()} for _ in range(rounds)
+    ]
     return {key: [times[key] for times in measured] for key in calls}
 
 
 def shown(values: Rounds, form: str) -> str:
     """median (smallest-largest)"""
-    return f"{statistics.median(values):{form}} ({min(values):{form}}-{max(values):{form}})"
+    return (
+        f"{statistics.median(values):{form}}"
+        f" ({min(values):{form}}-{max(values):{form}})"
+    )
 
 
 def peer_table(rounds: int, seconds: float) -> str:
-    """A Markdown table: images per second of each peer, and how many times as fast hba is."""
+    """A Markdown table: images per second of each peer, and how many times as fast hba
+    is.
+    """
     images, peers = batches(), all_peers()
     calls = {
         (row, side): peer.prepare(batch)
@@ -94,16 +125,41 @@ def peer_table(rounds: int, seconds: float) -> str:
         for row, peer in enumerate(peers)
         if peer.prepare is not None
     }
-    times = in_turns(calls, rounds, functools.partial(seconds_per_call, seconds=seconds))
-    rates = {key: [BATCH_SIZES[key[1]] / value for value in values] for key, values in times.items()}
+    times = in_turns(
+        calls, rounds, functools.partial(seconds_per_call, seconds=seconds)
+    )
+    rates = {
+        key: [BATCH_SIZES[key[1]] / value for value in values]
+        for key, values in times.items()
+    }
     rows = []
     for row, peer in enumerate(peers):
         own = {side: rates[row, side] for side in images if (row, side) in rates}
-        ratios = [f"{statistics.median(rates[0, side]) / statistics.median(own[side]):.2f}" for side in own]
-        figures = [shown(rate, ",.0f") for rate in own.values()] or ["not installed"] * len(images)
-        rows.append([peer.name, peer.takes, peer.operations, *figures, *(ratios or [""] * len(images))])
-    headings = ["", "input", "operations", *(f"{size} of {side}x{side}" for side, size in BATCH_SIZES.items())]
-    return as_markdown([*headings, *(f"hba/peer {side}x{side}" for side in images)], rows)
+        ratios = [
+            f"{statistics.median(rates[0, side]) / statistics.median(own[side]):.2f}"
+            for side in own
+        ]
+        figures = [shown(rate, ",.0f") for rate in own.values()] or [
+            "not installed"
+        ] * len(images)
+        rows.append(
+            [
+                peer.name,
+                peer.takes,
+                peer.operations,
+                *figures,
+                *(ratios or [""] * len(images)),
+            ]
+        )
+    headings = [
+        "",
+        "input",
+        "operations",
+        *(f"{size} of {side}x{side}" for side, size in BATCH_SIZES.items()),
+    ]
+    return as_markdown(
+        [*headings, *(f"hba/peer {side}x{side}" for side in images)], rows
+    )
 
 
 def gpu_times(rounds: int, seconds: float) -> dict[str, Rounds]:
@@ -115,27 +171,43 @@ def gpu_times(rounds: int, seconds: float) -> dict[str, Rounds]:
     calls: dict[str, Call] = {
         "hba, as a graph": functools.partial(recorded, batch),
         "hba, eager": functools.partial(policy, batch),
-        "hba, compiled": functools.partial(torch.compile(policy, mode="reduce-overhead", fullgraph=True), batch),
-        "kornia RandAugment, one draw a batch": functools.partial(kornia_rand_augment(), batch),
+        "hba, compiled": functools.partial(
+            torch.compile(policy, mode="reduce-overhead", fullgraph=True), batch
+        ),
+        "kornia RandAugment, one draw a batch": functools.partial(
+            kornia_rand_augment(), batch
+        ),
         TRAINING_STEP: training_step(batch),
     }
-    return in_turns(calls, rounds, functools.partial(gpu_seconds_per_call, seconds=seconds))
+    return in_turns(
+        calls, rounds, functools.partial(gpu_seconds_per_call, seconds=seconds)
+    )
 
 
 def gpu_table(times: Mapping[str, Rounds]) -> str:
     step = statistics.median(times[TRAINING_STEP])
     rows = [
-        [name, shown([value * 1e3 for value in values], ".3f"), f"{100 * statistics.median(values) / step:.1f} %"]
+        [
+            name,
+            shown([value * 1e3 for value in values], ".3f"),
+            f"{100 * statistics.median(values) / step:.1f} %",
+        ]
         for name, values in times.items()
     ]
     size = f"{BATCH_SIZES[GPU_SIDE]} of {GPU_SIDE}x{GPU_SIDE}"
-    return as_markdown([torch.cuda.get_device_name(), f"ms, {size}", "of a training step"], rows)
+    return as_markdown(
+        [torch.cuda.get_device_name(), f"ms, {size}", "of a training step"], rows
+    )
 
 
 def training_step(batch: Tensor) -> Call:
-    """A forward and backward pass and a step of SGD with Nesterov momentum, in float32, with PyTorch's defaults."""
+    """A forward and backward pass and a step of SGD with Nesterov momentum, in float32,
+    with PyTorch's defaults.
+    """
     network = build_model("wrn-40-2", 10, seed=SEED).to(batch.device).train()
-    optimizer = torch.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9, nesterov=True, weight_decay=5e-4)
+    optimizer = torch.optim.SGD(
+        network.parameters(), lr=1e-3, momentum=0.9, nesterov=True, weight_decay=5e-4
+    )
     labels = torch.arange(len(batch), device=batch.device) % 10
 
     def step() -> None:

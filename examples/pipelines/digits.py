@@ -1,4 +1,6 @@
-"""The data and network of the examples in this folder: handwritten digits as PIL images, and a small network."""
+"""The data and network of the examples in this folder: handwritten digits as PIL
+images, and a small network.
+"""
 
 import torch
 from PIL import Image
@@ -11,14 +13,27 @@ EPOCHS = 4
 
 
 def digits() -> tuple[list[Image.Image], list[int], Tensor, Tensor]:
-    """300 training images (RGB, 16x16) and their labels; test images (B, 3, 16, 16) in [0, 1] and their labels (B,)."""
+    """300 training images (RGB, 16x16) and their labels; test images (B, 3, 16, 16) in
+    [0, 1] and their labels (B,).
+    """
     data = load_digits()
     levels = (data.images * (255 / 16)).astype("uint8")
-    images = [Image.fromarray(image).convert("RGB").resize((SIDE, SIDE)) for image in levels]
+    images = [
+        Image.fromarray(image).convert("RGB").resize((SIDE, SIDE)) for image in levels
+    ]
     train, test, train_labels, test_labels = train_test_split(
-        images, data.target.tolist(), train_size=300, stratify=data.target, random_state=0
+        images,
+        data.target.tolist(),
+        train_size=300,
+        stratify=data.target,
+        random_state=0,
     )
-    return train, train_labels, torch.stack([as_tensor(image) for image in test]), torch.tensor(test_labels)
+    return (
+        train,
+        train_labels,
+        torch.stack([as_tensor(image) for image in test]),
+        torch.tensor(test_labels),
+    )
 
 
 def as_tensor(image: Image.Image) -> Tensor:
@@ -35,7 +50,9 @@ def small_network() -> nn.Module:
     )  # fmt: skip
 
 
-def learn(network: nn.Module, optimizer: torch.optim.Optimizer, images: Tensor, labels: Tensor) -> None:
+def learn(
+    network: nn.Module, optimizer: torch.optim.Optimizer, images: Tensor, labels: Tensor
+) -> None:
     optimizer.zero_grad()
     nn.functional.cross_entropy(network(images), labels).backward()
     optimizer.step()

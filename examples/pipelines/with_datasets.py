@@ -16,16 +16,25 @@ import hba
 def main() -> None:
     torch.manual_seed(0)
     images, labels, test_images, test_labels = digits()
-    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(num_classes=10)})
-    data = datasets.Dataset.from_dict({"image": images, "label": labels}, features=features)
+    features = datasets.Features(
+        {"image": datasets.Image(), "label": datasets.ClassLabel(num_classes=10)}
+    )
+    data = datasets.Dataset.from_dict(
+        {"image": images, "label": labels}, features=features
+    )
 
     policy = hba.load_policy("digits").transform()
 
     def augmented(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        return {"image": [as_tensor(policy(image)) for image in rows["image"]], "label": rows["label"]}
+        return {
+            "image": [as_tensor(policy(image)) for image in rows["image"]],
+            "label": rows["label"],
+        }
 
     data.set_transform(augmented)
-    loader = DataLoader(data, batch_size=50, shuffle=True, num_workers=2, persistent_workers=True)
+    loader = DataLoader(
+        data, batch_size=50, shuffle=True, num_workers=2, persistent_workers=True
+    )
     network = small_network()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9)
     for epoch in range(EPOCHS):

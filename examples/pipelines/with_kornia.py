@@ -1,4 +1,5 @@
-"""Augment batches on the device in a kornia pipeline, with a file from `hba export --to kornia`.
+"""Augment batches on the device in a kornia pipeline, with a file from `hba export --to
+kornia`.
 
 python examples/pipelines/with_kornia.py
 """
@@ -23,7 +24,10 @@ def main() -> None:
     augment = AugmentationSequential(policy, RandomErasing(p=0.1), data_keys=["input"])
 
     images, labels, test_images, test_labels = digits()
-    batch_of_all, all_labels = torch.stack([as_tensor(image) for image in images]), torch.tensor(labels)
+    batch_of_all, all_labels = (
+        torch.stack([as_tensor(image) for image in images]),
+        torch.tensor(labels),
+    )
     network = small_network()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9)
     for epoch in range(EPOCHS):

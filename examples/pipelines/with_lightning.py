@@ -1,4 +1,5 @@
-"""Augment batches on the device in a Lightning module: one call draws the policy for each image of a batch.
+"""Augment batches on the device in a Lightning module: one call draws the policy for
+each image of a batch.
 
 python examples/pipelines/with_lightning.py
 """
@@ -23,7 +24,9 @@ class Classifier(lightning.LightningModule):
         self.policy = hba.load_policy(policy).transform()
 
     def on_train_batch_start(self, batch: tuple[Tensor, Tensor], number: int) -> None:
-        self.policy.set_progress(self.trainer.global_step / self.trainer.estimated_stepping_batches)
+        self.policy.set_progress(
+            self.trainer.global_step / self.trainer.estimated_stepping_batches
+        )
 
     def training_step(self, batch: tuple[Tensor, Tensor], number: int) -> Tensor:
         images, labels = batch
@@ -36,12 +39,21 @@ class Classifier(lightning.LightningModule):
 def main() -> None:
     lightning.seed_everything(0)
     images, labels, test_images, test_labels = digits()
-    data = TensorDataset(torch.stack([as_tensor(image) for image in images]), torch.tensor(labels))
+    data = TensorDataset(
+        torch.stack([as_tensor(image) for image in images]), torch.tensor(labels)
+    )
     loader = DataLoader(data, batch_size=50, shuffle=True)
-    options: dict[str, Any] = {"max_epochs": EPOCHS, "logger": False, "enable_progress_bar": False}
-    # One checkpoint, in the middle of the third epoch, from which the training is resumed here.
+    options: dict[str, Any] = {
+        "max_epochs": EPOCHS,
+        "logger": False,
+        "enable_progress_bar": False,
+    }
+    # One checkpoint, in the middle of the third epoch, from which the training is
+    # resumed here.
     checkpoints = ModelCheckpoint("checkpoints", every_n_train_steps=15)
-    lightning.Trainer(**options, callbacks=[checkpoints]).fit(Classifier("digits"), loader)
+    lightning.Trainer(**options, callbacks=[checkpoints]).fit(
+        Classifier("digits"), loader
+    )
     module = Classifier("digits")
     trainer = lightning.Trainer(**options, enable_checkpointing=False)
     trainer.fit(module, loader, ckpt_path=checkpoints.best_model_path)

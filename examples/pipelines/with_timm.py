@@ -1,4 +1,5 @@
-"""Augment images in timm's training loader, with a file from `hba export --to torchvision`.
+"""Augment images in timm's training loader, with a file from `hba export --to
+torchvision`.
 
 python examples/pipelines/with_timm.py
 """
@@ -34,7 +35,8 @@ class Digits(Dataset[tuple[Any, int]]):
 
 def main() -> None:
     torch.manual_seed(0)
-    # The same as `hba export digits --to torchvision`, next to the training that imports it.
+    # The same as `hba export digits --to torchvision`, next to the training that
+    # imports it.
     hba.export("digits", "torchvision", "digits_torchvision.py")
     sys.path.insert(0, ".")
     policy = importlib.import_module("digits_torchvision").transform()
@@ -49,12 +51,15 @@ def main() -> None:
         use_prefetcher=False,
         num_workers=2,
     )
-    # The loader's settings; the policy comes between cropping and normalisation, and replaces timm's jitter.
+    # The loader's settings; the policy comes between cropping and normalisation, and
+    # replaces timm's jitter.
     settings: dict[str, Any] = {
         **{"scale": (0.8, 1.0), "hflip": 0.0, "color_jitter": None},
         **{"mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0)},
     }
-    crop, second, to_tensor = create_transform(SIDE, is_training=True, separate=True, **settings)
+    crop, second, to_tensor = create_transform(
+        SIDE, is_training=True, separate=True, **settings
+    )
     loader.dataset.transform = v2.Compose([crop, policy, second, to_tensor])
     network = small_network()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9)

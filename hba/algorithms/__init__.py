@@ -1,4 +1,6 @@
-"""The search algorithms: classes that hold settings, and whose `step` reads like the paper's pseudo-code."""
+"""The search algorithms: classes that hold settings, and whose `step` reads like the
+paper's pseudo-code.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -21,11 +23,28 @@ def by_name(*algorithms: type[Algorithm]) -> Mapping[str, type[Algorithm]]:
 
 
 PAPER_ALGORITHMS = by_name(Hypergradient, FixedNoise, HyperPopulation, Population)
-"""The paper's method (Algorithm 6), then the algorithms it is derived from (5, 4 and 3; Appendix B)."""
+"""The paper's method (Algorithm 6), then the algorithms it is derived from (5, 4 and 3;
+Appendix B).
+"""
 _OTHERS = (Joint, FixedNoise, HyperPopulation, Population, SelfTuning, DeltaSelfTuning)
 ALGORITHMS = by_name(Race, Lookahead, Hypergradient, *_OTHERS)
 """All search algorithms, by name."""
 
-__all__ = ["ALGORITHMS", "PAPER_ALGORITHMS", "Algorithm", "ImageTask", "LambdaSteps", "SearchState", "Task"]
-__all__ += ["DeltaSelfTuning", "FixedNoise", "HyperPopulation", "Hypergradient", "Joint", "Lookahead"]
+__all__ = [
+    "ALGORITHMS",
+    "PAPER_ALGORITHMS",
+    "Algorithm",
+    "ImageTask",
+    "LambdaSteps",
+    "SearchState",
+    "Task",
+]
+__all__ += [
+    "DeltaSelfTuning",
+    "FixedNoise",
+    "HyperPopulation",
+    "Hypergradient",
+    "Joint",
+    "Lookahead",
+]
 __all__ += ["Population", "Race", "SelfTuning", "UpdateSchedule"]

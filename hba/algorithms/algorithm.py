@@ -1,4 +1,6 @@
-"""The interface of search algorithms: their settings, how a search begins, and one training step."""
+"""The interface of search algorithms: their settings, how a search begins, and one
+training step.
+"""
 
 import dataclasses
 from pathlib import Path
@@ -25,19 +27,22 @@ from hba.utils.text import first_of
 
 
 class InitialRow(Settings):
-    """The value of init_from. schedule: its name. values: its first policy in natural units, by hyperparameter. A
-    resumed search does not read the schedule again.
+    """The value of init_from. schedule: its name. values: its first policy in natural
+    units, by hyperparameter. A resumed search does not read the schedule again.
     """
 
     schedule: str
-    values: Annotated[dict[str, Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1)]
+    values: Annotated[
+        dict[str, Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1)
+    ]
 
     def __str__(self) -> str:
         return self.schedule
 
 
 def read_start(given: Any) -> Any:
-    """Read the first policy of a schedule, its file, a run folder, a recipe or a shipped policy; keep anything else.
+    """Read the first policy of a schedule, its file, a run folder, a recipe or a
+    shipped policy; keep anything else.
 
     Raises ScheduleError if there is no such schedule.
     """
@@ -49,13 +54,21 @@ def read_start(given: Any) -> Any:
 
 
 def first_row(schedule: Schedule) -> dict[str, float]:
-    """The first policy of a schedule, by hyperparameter, including the probabilities of K if they are not searched."""
+    """The first policy of a schedule, by hyperparameter, including the probabilities of
+    K if they are not searched.
+    """
     space = schedule.space
     row = dict(zip(space.names, schedule.values[0].tolist(), strict=True))
     if space.max_count and not space.searches_count:
         counted = dataclasses.replace(space, searches_count=True)
         columns = counted.count_columns
-        row |= dict(zip(counted.names[columns], counted.initial()[columns].sigmoid().tolist(), strict=True))
+        row |= dict(
+            zip(
+                counted.names[columns],
+                counted.initial()[columns].sigmoid().tolist(),
+                strict=True,
+            )
+        )
     return row
 
 
@@ -65,24 +78,36 @@ SpreadOver = Literal["none", "magnitudes", "all"]
 
 
 class Algorithm(Settings):
-    """Base class of search algorithms. Its fields are the settings; `begin` and `step` define the method.
+    """Base class of search algorithms. Its fields are the settings; `begin` and `step`
+    define the method.
 
-    To use your own, derive a class from this one or from an existing algorithm, and pass an instance:
-    `hba.search(data, algorithm=Mine(strength=2))`. Nothing has to be registered.
+    To use your own, derive a class from this one or from an existing algorithm, and
+    pass an instance: `hba.search(data, algorithm=Mine(strength=2))`. Nothing has to be
+    registered.
     """
 
     name: ClassVar[str]
     """Its name in files, in Python and on the command line."""
     multi_label: ClassVar[bool] = False
-    """Whether images may have several labels. hba.training.criterion then defines the loss and the error."""
+    """Whether images may have several labels. hba.training.criterion then defines the
+    loss and the error.
+    """
     shares_batches: ClassVar[bool] = False
-    """Whether several processes can share its batches through hba.distributed.collectives."""
+    """Whether several processes can share its batches through
+    hba.distributed.collectives.
+    """
     can_be_fast: ClassVar[bool] = False
-    """Whether it supports the setting `fast`, which needs an algorithm that trains an ordinary network."""
+    """Whether it supports the setting `fast`, which needs an algorithm that trains an
+    ordinary network.
+    """
     can_mix: ClassVar[bool] = False
-    """Whether it can search operations that mix images, such as Mixup. The space leaves them out for all others."""
+    """Whether it can search operations that mix images, such as Mixup. The space leaves
+    them out for all others.
+    """
     tunes_training: ClassVar[bool] = False
-    """Whether it can tune regularizers that act through the weights: inside the network or in the loss."""
+    """Whether it can tune regularizers that act through the weights: inside the network
+    or in the loss.
+    """
     idle: ClassVar[tuple[str, ...]] = ()
     """Settings below that have no effect on it. Giving one raises an error."""
     has_presets: ClassVar[bool] = True
@@ -91,47 +116,66 @@ class Algorithm(Settings):
     initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Place in its range at which every hyperparameter starts, if init is fraction."""
     init: Init = "fraction"
-    """Where a search begins: with every hyperparameter at initial_fraction, or at RandAugment's policy. If you give
-    only initial_fraction, init is fraction."""
-    init_from: Annotated[InitialRow | None, BeforeValidator(read_start), DefaultText("none: as init says")] = None
-    """Schedule at whose first policy a search begins, instead of init: a file, a run folder, a recipe or a shipped
-    policy."""
+    """Where a search begins: with every hyperparameter at initial_fraction, or at
+    RandAugment's policy. If you give only initial_fraction, init is fraction.
+    """
+    init_from: Annotated[
+        InitialRow | None,
+        BeforeValidator(read_start),
+        DefaultText("none: as init says"),
+    ] = None
+    """Schedule at whose first policy a search begins, instead of init: a file, a run
+    folder, a recipe or a shipped policy.
+    """
     count: Count = "fixed"
-    """How many operations an image gets. fixed: 0, 1 or 2 with probability 0.2, 0.3, 0.5. searched: any distribution
-    over 0 to 3."""
+    """How many operations an image gets. fixed: 0, 1 or 2 with probability 0.2, 0.3,
+    0.5. searched: any distribution over 0 to 3.
+    """
     train_steps: Size = 4
     """Training steps between policy steps (T_train)."""
     sigma: NotNegative = 1.0
     """Standard deviation of the noise on lambda, in logits."""
     spread_over: SpreadOver = "none"
-    """Hyperparameters of operations that keep this noise when you use the schedule: none, as in the paper; magnitudes;
-    or all."""
+    """Hyperparameters of operations that keep this noise when you use the schedule:
+    none, as in the paper; magnitudes; or all.
+    """
     spread_share: Share = 1.0
-    """Share of the noise's standard deviation that they keep. 1 keeps the noise that the search used."""
+    """Share of the noise's standard deviation that they keep. 1 keeps the noise that
+    the search used.
+    """
 
     def begin(self, task: Task, networks: Networks) -> Any:
-        """Return the state of a search before its first step: a SearchState, or a subclass with more fields.
+        """Return the state of a search before its first step: a SearchState, or a
+        subclass with more fields.
 
-        Fields must have types that hba.utils.snapshot can save, and must not change their type.
+        Fields must have types that hba.utils.snapshot can save, and must not change
+        their type.
         """
         raise NotImplementedError
 
     def step(self, task: Task, state: Any) -> None:
-        """Make one training step and the policy steps that follow it. Changes the state in place.
+        """Make one training step and the policy steps that follow it. Changes the state
+        in place.
 
-        A training step ends with a step of state.learner.schedule. state.graphs runs steps of tensors as CUDA graphs.
-        Afterwards, state.lam is the current lambda, and state.to_module() returns the network for it.
+        A training step ends with a step of state.learner.schedule. state.graphs runs
+        steps of tensors as CUDA graphs. Afterwards, state.lam is the current lambda,
+        and state.to_module() returns the network for it.
         """
         raise NotImplementedError
 
     def start(self, task: Task) -> Tensor:
-        """Logits (n,), on the device, at which the search begins: by init_from, init and initial_fraction. The search's
-        setting `start` replaces those of the operations that it names.
+        """Logits (n,), on the device, at which the search begins: by init_from, init
+        and initial_fraction. The search's setting `start` replaces those of the
+        operations that it names.
         """
         if self.init_from is not None:
             found = of_row(task.space, self.init_from.values)
         else:
-            found = randaugment(task.space) if self.init == "randaugment" else task.space.initial(self.initial_fraction)
+            found = (
+                randaugment(task.space)
+                if self.init == "randaugment"
+                else task.space.initial(self.initial_fraction)
+            )
         if task.space.operations:
             found = started(task.space, found, task.config.start)
         return found.to(task.device, torch.get_default_dtype())
@@ -141,62 +185,108 @@ class Algorithm(Settings):
         return UpdateSchedule(self.train_steps)
 
     def sigma_now(self, state: Any) -> float | Tensor:
-        """Standard deviation of the noise on state.lam in logits: one number, or one per hyperparameter (n,)."""
+        """Standard deviation of the noise on state.lam in logits: one number, or one
+        per hyperparameter (n,).
+        """
         return self.sigma
 
     def spread_columns(self, space: SearchSpace) -> Tensor:
-        """Share of that standard deviation that the schedule keeps when you use it, by hyperparameter (n,)."""
-        columns = torch.full((space.n,), self.spread_share if self.spread_over != "none" else 0.0)
+        """Share of that standard deviation that the schedule keeps when you use it, by
+        hyperparameter (n,).
+        """
+        columns = torch.full(
+            (space.n,), self.spread_share if self.spread_over != "none" else 0.0
+        )
         if self.spread_over == "magnitudes":
             columns[space.probability_columns(columns.device)] = 0
         columns[space.n_of_policy :] = 0
         return columns
 
-    def leg_epochs(self, config: CommonSearchConfig, space: SearchSpace) -> tuple[tuple[str, int], ...]:
-        """Name and number of epochs of each part of the search; empty if it is one training of `epochs`."""
+    def leg_epochs(
+        self, config: CommonSearchConfig, space: SearchSpace
+    ) -> tuple[tuple[str, int], ...]:
+        """Name and number of epochs of each part of the search; empty if it is one
+        training of `epochs`.
+        """
         return ()
 
     def total_epochs(self, config: CommonSearchConfig, space: SearchSpace) -> int:
-        """Number of epochs of the search; the setting `epochs` is the length of the training that it is for."""
-        return sum(epochs for _, epochs in self.leg_epochs(config, space)) or config.epochs
+        """Number of epochs of the search; the setting `epochs` is the length of the
+        training that it is for.
+        """
+        return (
+            sum(epochs for _, epochs in self.leg_epochs(config, space)) or config.epochs
+        )
 
-    def epochs_of_schedule(self, rows: np.ndarray, config: CommonSearchConfig, space: SearchSpace) -> list[int]:
-        """Numbers, from 0, of the finished epochs that form the schedule. rows (epochs, n): the values of all."""
+    def epochs_of_schedule(
+        self, rows: np.ndarray, config: CommonSearchConfig, space: SearchSpace
+    ) -> list[int]:
+        """Numbers, from 0, of the finished epochs that form the schedule. rows (epochs,
+        n): the values of all.
+        """
         return [*range(len(rows))]
 
-    def plan_note(self, config: CommonSearchConfig, space: SearchSpace, steps_per_epoch: int) -> str | None:
-        """A note on what the search will do. By default, it lists operations of init_from that the space lacks."""
+    def plan_note(
+        self, config: CommonSearchConfig, space: SearchSpace, steps_per_epoch: int
+    ) -> str | None:
+        """A note on what the search will do. By default, it lists operations of
+        init_from that the space lacks.
+        """
         row = {} if self.init_from is None else self.init_from.values
-        used = {name.partition(".")[0] for name, value in row.items() if name.endswith(".probability") and value > 0}
-        if left_out := sorted(used - {"count", *(one.name for one in space.operations)}):
-            return f"The search starts without operations that its space lacks: {first_of(left_out, 8)}."
+        used = {
+            name.partition(".")[0]
+            for name, value in row.items()
+            if name.endswith(".probability") and value > 0
+        }
+        if left_out := sorted(
+            used - {"count", *(one.name for one in space.operations)}
+        ):
+            return (
+                "The search starts without operations that its space lacks:"
+                f" {first_of(left_out, 8)}."
+            )
         return None
 
     def findings(self, task: Task, state: Any) -> dict[str, Any]:
-        """Measurements of the search, as JSON values, for the provenance of the schedule."""
+        """Measurements of the search, as JSON values, for the provenance of the
+        schedule.
+        """
         return {}
 
     def resolved(self, batch_size: int) -> Self:
-        """Return the same settings, with numbers for values that depend on the batch size."""
+        """Return the same settings, with numbers for values that depend on the batch
+        size.
+        """
         return self
 
     def check(self, config: CommonSearchConfig) -> None:
-        """Raise SettingsError if the settings of the search contradict those of the algorithm."""
+        """Raise SettingsError if the settings of the search contradict those of the
+        algorithm.
+        """
 
     @pydantic.model_validator(mode="before")
     @classmethod
     def _imply_fraction(cls, given: Any) -> Any:
-        if isinstance(given, dict) and "initial_fraction" in given and given.keys().isdisjoint(("init", "init_from")):
+        if (
+            isinstance(given, dict)
+            and "initial_fraction" in given
+            and given.keys().isdisjoint(("init", "init_from"))
+        ):
             return {**given, "init": "fraction"}
         return given
 
     @pydantic.model_validator(mode="after")
     def _check_start(self) -> Self:
         idle = ["init"] * (self.init_from is not None)
-        idle += ["initial_fraction"] * (self.init_from is not None or self.init != "fraction")
+        idle += ["initial_fraction"] * (
+            self.init_from is not None or self.init != "fraction"
+        )
         for name in idle:
             # A file contains all settings, including those at their defaults.
             if getattr(self, name) != type(self).model_fields[name].default:
                 start = self.init_from or self.init
-                raise SettingsError(f"{name} has no effect on a search that begins at {start}; omit {name}")
+                raise SettingsError(
+                    f"{name} has no effect on a search that begins at {start}; omit"
+                    f" {name}"
+                )
         return self

@@ -1,4 +1,5 @@
-"""Hypernetwork-Based Augmentation (HBA): Algorithm 2 of the paper, the same as its Algorithm 6; and Algorithm 5.
+"""Hypernetwork-Based Augmentation (HBA): Algorithm 2 of the paper, the same as its
+Algorithm 6; and Algorithm 5.
 
 symbol              in the code                              meaning
 phi                 state.learner.hypernetwork               parameters of the hypernetwork
@@ -25,7 +26,12 @@ from torch import Tensor
 from torch.nn.functional import softplus
 from torch.optim import Optimizer
 
-from hba.algorithms.lambda_steps import GradientState, LambdaGradient, LambdaMover, LambdaSteps
+from hba.algorithms.lambda_steps import (
+    GradientState,
+    LambdaGradient,
+    LambdaMover,
+    LambdaSteps,
+)
 from hba.algorithms.responses import RESPONSES, Augment, Penalty, TrainingBatch
 from hba.algorithms.state import HyperModel, L, Networks
 from hba.algorithms.task import Task
@@ -43,14 +49,18 @@ Entropy = Annotated[float, Field(ge=0, le=1)]
 
 @dataclass
 class LearntScale:
-    """A learnt sigma = softplus(spread). spread (n,): the parameter that the optimizer updates."""
+    """A learnt sigma = softplus(spread). spread (n,): the parameter that the optimizer
+    updates.
+    """
 
     spread: Tensor
     optimizer: Optimizer
 
     @property
     def sigma(self) -> Tensor:
-        """Standard deviation of the noise on each hyperparameter (n,) in logits, with a graph."""
+        """Standard deviation of the noise on each hyperparameter (n,) in logits, with a
+        graph.
+        """
         return softplus(self.spread)
 
 
@@ -65,7 +75,9 @@ def scale_of(state: GradientState[L]) -> LearntScale | None:
 
 
 class Hypergradient(LambdaSteps):
-    """Hypernetwork-Based Augmentation. The defaults are the paper's settings (section 4, Appendix A)."""
+    """Hypernetwork-Based Augmentation. The defaults are the paper's settings (section
+    4, Appendix A).
+    """
 
     name: ClassVar[str] = "hba"
     multi_label: ClassVar[bool] = True
@@ -77,17 +89,25 @@ class Hypergradient(LambdaSteps):
     sharing: Sharing = "first-bn"
     """Weight sharing strategy: which layers depend on lambda."""
     response: Response = "affine"
-    """How the weights respond to a change of lambda. `affine` (the paper's): affine in lambda. `centered`: affine in
-    the distance from the current lambda. `separate`: as centered, with the current weights learned apart from the
-    response, in a pass of their own. `linearized`: as separate, with the response learned in the linearized network."""
+    """How the weights respond to a change of lambda. `affine` (the paper's): affine in
+    lambda. `centered`: affine in the distance from the current lambda. `separate`: as
+    centered, with the current weights learned apart from the response, in a pass of
+    their own. `linearized`: as separate, with the response learned in the linearized
+    network.
+    """
     sigma_entropy: Annotated[Entropy | None, DefaultText("none: sigma stays")] = None
-    """Weight of the noise's entropy against the validation loss (STN's tau). If given, the search also learns the
-    standard deviation of the noise of each hyperparameter, starting from sigma."""
+    """Weight of the noise's entropy against the validation loss (STN's tau). If given,
+    the search also learns the standard deviation of the noise of each hyperparameter,
+    starting from sigma.
+    """
 
     def check(self, config: CommonSearchConfig) -> None:
         super().check(config)
         if self.sigma_entropy is not None and self.sigma == 0:
-            raise SettingsError("sigma must be above 0 with sigma_entropy, which learns it from that start, got 0")
+            raise SettingsError(
+                "sigma must be above 0 with sigma_entropy, which learns it from that"
+                " start, got 0"
+            )
 
     def mover(self, task: Task, lam: Tensor) -> LambdaMover:
         mover = super().mover(task, lam)
@@ -95,7 +115,9 @@ class Hypergradient(LambdaSteps):
             return mover
         inverse_softplus = self.sigma + math.log(-math.expm1(-self.sigma))
         spread = torch.full_like(lam.detach(), inverse_softplus).requires_grad_()
-        scale = LearntScale(spread, self.optimizer_of([spread], self.lambda_learning_rate))
+        scale = LearntScale(
+            spread, self.optimizer_of([spread], self.lambda_learning_rate)
+        )
         return ScaledMover(**vars(mover), scale=scale)
 
     def begin(self, task: Task, networks: Networks) -> Any:
@@ -107,7 +129,9 @@ class Hypergradient(LambdaSteps):
         return state
 
     def step(self, task: Task, state: HyperGradientState) -> None:
-        """One training step; after each T_train of them, T_val lambda steps (lines 4 to 12)."""
+        """One training step; after each T_train of them, T_val lambda steps (lines 4 to
+        12).
+        """
         batch = self.train_step(task, state)
         if self.is_lambda_time(state):
             for _ in range(self.val_steps):
@@ -121,34 +145,54 @@ class Hypergradient(LambdaSteps):
         state.step += 1
         return batch
 
-    def update_weights(self, task: Task, state: HyperGradientState, *batch: Any) -> None:
-        """One step on phi by a batch of inputs and labels, with a lambda for each image."""
+    def update_weights(
+        self, task: Task, state: HyperGradientState, *batch: Any
+    ) -> None:
+        """One step on phi by a batch of inputs and labels, with a lambda for each
+        image.
+        """
         noise = self.noise(task, state, len(batch[0]))
-        self.learn(task, state, batch, state.lam.detach() + self.sigma_now(state) * noise)
+        self.learn(
+            task, state, batch, state.lam.detach() + self.sigma_now(state) * noise
+        )
 
     def noise(self, task: Task, state: HyperGradientState, n_images: int) -> Tensor:
         """epsilon (B, n) of the next training step."""
         return task.noise(n_images, state.generator)
 
-    def learn(self, task: Task, state: HyperGradientState, batch: Any, lam_rows: Tensor) -> None:
+    def learn(
+        self, task: Task, state: HyperGradientState, batch: Any, lam_rows: Tensor
+    ) -> None:
         update_phi(task, state, batch, lam_rows, self.response)
 
-    def gradient(self, task: Task, state: HyperGradientState, *batches: Any) -> LambdaGradient:
-        """Equation 3: the gradient of lambda by validation images without augmentation, in eval mode.
+    def gradient(
+        self, task: Task, state: HyperGradientState, *batches: Any
+    ) -> LambdaGradient:
+        """Equation 3: the gradient of lambda by validation images without augmentation,
+        in eval mode.
 
-        With a learnt sigma, STN's eq. 15: the gradients of lambda and sigma, each image at lambda + sigma epsilon. The
-        loss is without the entropy. The training batch is not used here.
+        With a learnt sigma, STN's eq. 15: the gradients of lambda and sigma, each image
+        at lambda + sigma epsilon. The loss is without the entropy. The training batch
+        is not used here.
         """
-        hypernetwork, lam, scale = state.learner.hypernetwork, state.lam, scale_of(state)
+        hypernetwork, lam, scale = (
+            state.learner.hypernetwork,
+            state.lam,
+            scale_of(state),
+        )
 
         def predict(images: Tensor) -> Tensor:
             if scale is None:
                 return hypernetwork(images, lam)
-            return hypernetwork(images, lam + scale.sigma * task.noise(len(images), state.generator))
+            return hypernetwork(
+                images, lam + scale.sigma * task.noise(len(images), state.generator)
+            )
 
         loss = self.validation_loss(task, state, hypernetwork, predict, *batches[-2:])
         if scale is None or self.sigma_entropy is None:
-            return LambdaGradient(loss.detach(), *means(torch.autograd.grad(loss, [lam])))
+            return LambdaGradient(
+                loss.detach(), *means(torch.autograd.grad(loss, [lam]))
+            )
         objective = loss - self.sigma_entropy * scale.sigma.log().sum()
         gradient, of_spread = means(torch.autograd.grad(objective, [lam, scale.spread]))
         return LambdaGradient(loss.detach(), gradient, spread=of_spread)
@@ -172,19 +216,25 @@ class Hypergradient(LambdaSteps):
 
 @dataclass(kw_only=True)
 class FixedNoiseState(HyperGradientState):
-    """noise (B, n): epsilon, standard normal; row i is for the i-th image of every batch until the next draw."""
+    """noise (B, n): epsilon, standard normal; row i is for the i-th image of every
+    batch until the next draw.
+    """
 
     noise: Tensor
 
 
 class FixedNoise(Hypergradient):
-    """Algorithm 5, from which the paper derives HBA: it draws the noise once for all steps between lambda steps."""
+    """Algorithm 5, from which the paper derives HBA: it draws the noise once for all
+    steps between lambda steps.
+    """
 
     name: ClassVar[str] = "fixed-noise"
 
     def begin(self, task: Task, networks: Networks) -> Any:
         begun = super().begin(task, networks)
-        noise = torch.zeros(begun.train_stream.batch_size, task.space.n, device=task.device)
+        noise = torch.zeros(
+            begun.train_stream.batch_size, task.space.n, device=task.device
+        )
         return FixedNoiseState(**vars(begun), noise=noise)
 
     def train_step(self, task: Task, state: HyperGradientState) -> Batch:
@@ -200,18 +250,30 @@ class FixedNoise(Hypergradient):
 
 
 def update_phi(
-    task: Task, state: Any, batch: Any, lam_rows: Tensor, response: str = "affine", augment: Augment | None = None
+    task: Task,
+    state: Any,
+    batch: Any,
+    lam_rows: Tensor,
+    response: str = "affine",
+    augment: Augment | None = None,
 ) -> None:
-    """Equations 2 and 4: one SGD step on a batch (B, C, H, W) in which every image has its own lambda (B, n).
+    """Equations 2 and 4: one SGD step on a batch (B, C, H, W) in which every image has
+    its own lambda (B, n).
 
-    state: of any search that trains a hypernetwork. augment: by default, the policy at the lambda of the weights.
+    state: of any search that trains a hypernetwork. augment: by default, the policy at
+    the lambda of the weights.
     """
     learner: HyperModel = state.learner
     images, labels = batch
     learner.hypernetwork.train()
     learner.optimizer.zero_grad()
-    augment, penalty = augment or partial(task.augment, generator=state.generator), penalty_of(task, learner)
-    training = TrainingBatch(learner.hypernetwork, augment, task.loss_of, images, labels, lam_rows, penalty)
+    augment, penalty = (
+        augment or partial(task.augment, generator=state.generator),
+        penalty_of(task, learner),
+    )
+    training = TrainingBatch(
+        learner.hypernetwork, augment, task.loss_of, images, labels, lam_rows, penalty
+    )
     loss, logits = RESPONSES[response](training)
     learner.update()
     task.carry(state.train_stream, logits)
@@ -219,10 +281,14 @@ def update_phi(
 
 
 def penalty_of(task: Task, learner: HyperModel) -> Penalty | None:
-    """The penalty of the space's regularizers on the loss of a batch; None without one. As in SGD, weight decay adds
-    half of its value times the squared norm of each image's weights. Others depend on outputs and labels.
+    """The penalty of the space's regularizers on the loss of a batch; None without one.
+    As in SGD, weight decay adds half of its value times the squared norm of each
+    image's weights. Others depend on outputs and labels.
     """
-    regularization, column = task.regularization, task.regularization.weight_decay_column
+    regularization, column = (
+        task.regularization,
+        task.regularization.weight_decay_column,
+    )
     if column is None and not regularization.has_penalty:
         return None
 
@@ -231,6 +297,10 @@ def penalty_of(task: Task, learner: HyperModel) -> Penalty | None:
         found = regularization.penalty(outputs, labels, values)
         if column is None:
             return found
-        return found + (values[:, column] * learner.hypernetwork.squared_norm(lam_rows)).mean() / 2
+        return (
+            found
+            + (values[:, column] * learner.hypernetwork.squared_norm(lam_rows)).mean()
+            / 2
+        )
 
     return penalty

@@ -1,13 +1,16 @@
-"""HBA and look-ahead in one training: lambda moves along the hypergradient and by the rewards of augmented images.
+"""HBA and look-ahead in one training: lambda moves along the hypergradient and by the
+rewards of augmented images.
 
-`joint` uses look-ahead for everything that acts on images and the hypergradient for everything else. One step on an
-augmented image shows the effect of an operation or of a regularizer on images. Dropout, weight decay and others that
-act inside the network or in the loss take effect only after many steps; judged by one step, less would always be
+`joint` uses look-ahead for everything that acts on images and the hypergradient for
+everything else. One step on an augmented image shows the effect of an operation or of a
+regularizer on images. Dropout, weight decay and others that act inside the network or
+in the loss take effect only after many steps; judged by one step, less would always be
 better. So the weights respond to changes of these hyperparameters only.
 
-Symbols as in hypergradient.py and lookahead.py. w of look-ahead are the current weights: phi without the response.
-Rewards use the same lambda for all images. With each image's own lambda, they would also depend on epsilon through the
-response, and not only through the image.
+Symbols as in hypergradient.py and lookahead.py. w of look-ahead are the current
+weights: phi without the response. Rewards use the same lambda for all images. With each
+image's own lambda, they would also depend on epsilon through the response, and not only
+through the image.
 """
 
 from typing import Any, ClassVar
@@ -15,7 +18,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from hba.algorithms.hypergradient import Hypergradient, HyperGradientState, Response, update_phi
+from hba.algorithms.hypergradient import (
+    Hypergradient,
+    HyperGradientState,
+    Response,
+    update_phi,
+)
 from hba.algorithms.lambda_steps import LambdaGradient
 from hba.algorithms.lookahead import Rewards
 from hba.algorithms.rewards import gradients_of, rewards_of
@@ -28,7 +36,9 @@ from hba.training.optim import preconditioned
 
 
 class Joint(Rewards, Hypergradient):
-    """Look-ahead for what acts on images, HBA for everything else. By default, all layers depend on lambda."""
+    """Look-ahead for what acts on images, HBA for everything else. By default, all
+    layers depend on lambda.
+    """
 
     name: ClassVar[str] = "joint"
 
@@ -39,33 +49,66 @@ class Joint(Rewards, Hypergradient):
     def check(self, config: CommonSearchConfig) -> None:
         super().check(config)
         if self.sigma_entropy is not None:
-            raise SettingsError(f"sigma_entropy has no effect on the algorithm {self.name}; omit it")
+            raise SettingsError(
+                f"sigma_entropy has no effect on the algorithm {self.name}; omit it"
+            )
 
-    def gradient(self, task: Task, state: HyperGradientState, *batches: Any) -> LambdaGradient:
-        """The gradient of lambda. If anything acts on images, it judges new draws for the images of the last batch."""
+    def gradient(
+        self, task: Task, state: HyperGradientState, *batches: Any
+    ) -> LambdaGradient:
+        """The gradient of lambda. If anything acts on images, it judges new draws for
+        the images of the last batch.
+        """
         if not task.space.operations and task.image_columns is None:
             return super().gradient(task, state, *batches)
         images, labels, *validated = batches
-        return self.gradient_by(task, state, self.augmented(task, state, images, labels, self.reward_draws), *validated)
+        return self.gradient_by(
+            task,
+            state,
+            self.augmented(task, state, images, labels, self.reward_draws),
+            *validated,
+        )
 
-    def gradient_by(self, task: Task, state: Any, batch: AugmentedBatch, *validated: Any) -> LambdaGradient:
-        """The gradient of lambda, the hypergradient or by rewards, both from the same validation images.
+    def gradient_by(
+        self, task: Task, state: Any, batch: AugmentedBatch, *validated: Any
+    ) -> LambdaGradient:
+        """The gradient of lambda, the hypergradient or by rewards, both from the same
+        validation images.
 
-        The hypergradient is in nats, the other in standard deviations of rewards. Adam normalizes the gradient of
-        each hyperparameter, so the units may differ.
+        The hypergradient is in nats, the other in standard deviations of rewards. Adam
+        normalizes the gradient of each hyperparameter, so the units may differ.
         """
         network, lam = state.learner.hypernetwork, state.lam
-        loss = self.validation_loss(task, state, network, lambda images: network(images, lam), *validated)
-        weights = {name: one for name, one in network.current_parameters().items() if one.requires_grad}
+        loss = self.validation_loss(
+            task, state, network, lambda images: network(images, lam), *validated
+        )
+        weights = {
+            name: one
+            for name, one in network.current_parameters().items()
+            if one.requires_grad
+        }
         through_response, *gradient = gradients_of(loss, [lam, *weights.values()])
         direction = preconditioned(state.learner.optimizer, weights.values(), gradient)
         along = dict(zip(weights, direction, strict=True))
-        rewards = rewards_of(network, batch, along, lam.detach(), derivative=self.reward_derivative)
-        by_rewards = -expected_score(task.space, batch, self.standardized(batch, rewards))
-        return self.pulled(task, batch, loss, torch.where(task.through_weights, through_response, by_rewards))
+        rewards = rewards_of(
+            network, batch, along, lam.detach(), derivative=self.reward_derivative
+        )
+        by_rewards = -expected_score(
+            task.space, batch, self.standardized(batch, rewards)
+        )
+        return self.pulled(
+            task,
+            batch,
+            loss,
+            torch.where(task.through_weights, through_response, by_rewards),
+        )
 
-    def learn(self, task: Task, state: HyperGradientState, batch: Any, lam_rows: Tensor) -> None:
-        """Augment each image at its own lambda. The weights get that lambda only where it acts through them."""
+    def learn(
+        self, task: Task, state: HyperGradientState, batch: Any, lam_rows: Tensor
+    ) -> None:
+        """Augment each image at its own lambda. The weights get that lambda only where
+        it acts through them.
+        """
         of_weights = torch.where(task.through_weights, lam_rows, state.lam.detach())
 
         def augment(images: Tensor, _: Tensor) -> Tensor:

@@ -1,4 +1,5 @@
-"""Look-ahead: rewards augmented images by how much a step on them lowers the validation loss, without a hypernetwork.
+"""Look-ahead: rewards augmented images by how much a step on them lowers the validation
+loss, without a hypernetwork.
 
 symbol      in the code                     meaning
 w           learner.network                 weights of an ordinary network
@@ -7,18 +8,22 @@ epsilon     noise                           one row for each draw of a batch, st
 v           direction                       gradient of the validation loss with respect to w
 r_i         rewards                         derivative of the training loss of image i along v, shape (B,)
 
-A step of SGD on image i moves w by -alpha times the gradient of its loss l_i, so to first order it changes the
-validation loss by -alpha r_i. r rewards the policy for its draw on this image: the score function of the draw
-(Williams 1992) times r, averaged over the batch, is the gradient of the expected reward with respect to lambda. The
-operations are never differentiated. Differentiable Data Selection (Wang et al. 2020) weights training images by this r.
+A step of SGD on image i moves w by -alpha times the gradient of its loss l_i, so to
+first order it changes the validation loss by -alpha r_i. r rewards the policy for its
+draw on this image: the score function of the draw (Williams 1992) times r, averaged
+over the batch, is the gradient of the expected reward with respect to lambda. The
+operations are never differentiated. Differentiable Data Selection (Wang et al. 2020)
+weights training images by this r.
 
-With AdamW, v is the gradient divided, element by element, by the denominator of AdamW's next step: the root of its mean
-squared gradients after the last step. To first order, and with this root held fixed, a step of AdamW on image i
-changes the validation loss by r_i times a negative number that is the same for all images (docs/method.md, AdamW).
+With AdamW, v is the gradient divided, element by element, by the denominator of AdamW's
+next step: the root of its mean squared gradients after the last step. To first order,
+and with this root held fixed, a step of AdamW on image i changes the validation loss by
+r_i times a negative number that is the same for all images (docs/method.md, AdamW).
 
-Rewards differ far more between images than between draws for one image. So the policy draws several times for each
-image, and the mean of an image's other draws is subtracted from each reward: the leave-one-out baseline of REINFORCE
-(Kool, van Hoof and Welling 2019), which changes no expectation.
+Rewards differ far more between images than between draws for one image. So the policy
+draws several times for each image, and the mean of an image's other draws is subtracted
+from each reward: the leave-one-out baseline of REINFORCE (Kool, van Hoof and Welling
+2019), which changes no expectation.
 """
 
 from functools import partial
@@ -28,8 +33,20 @@ import torch
 from torch import Tensor
 
 from hba.algorithms.algorithm import Count, Init, SpreadOver
-from hba.algorithms.lambda_steps import HALF, Betas, GradientState, LambdaGradient, LambdaSteps, ValBatchSize
-from hba.algorithms.rewards import RewardDerivative, advantages_of, gradients_of, rewards_of
+from hba.algorithms.lambda_steps import (
+    HALF,
+    Betas,
+    GradientState,
+    LambdaGradient,
+    LambdaSteps,
+    ValBatchSize,
+)
+from hba.algorithms.rewards import (
+    RewardDerivative,
+    advantages_of,
+    gradients_of,
+    rewards_of,
+)
 from hba.algorithms.scores import AugmentedBatch, divergence_curvature, expected_score
 from hba.algorithms.state import L, NetworkModel, Networks
 from hba.algorithms.task import Task
@@ -44,9 +61,11 @@ LookaheadState = GradientState[NetworkModel]
 
 
 class Rewards(LambdaSteps):
-    """Base class of algorithms that reward draws of the policy by the effect of a step on the augmented images.
+    """Base class of algorithms that reward draws of the policy by the effect of a step
+    on the augmented images.
 
-    By default, they start at RandAugment's policy and change the strength of the policy first.
+    By default, they start at RandAugment's policy and change the strength of the policy
+    first.
     """
 
     tried_steps: ClassVar[int] = TRIED_STEPS
@@ -59,28 +78,43 @@ class Rewards(LambdaSteps):
     reward_draws: Size = 4
     """Augmented copies of each image to compare. 1: compare images with each other."""
     reward_derivative: RewardDerivative = "auto"
-    """How to compute rewards. exact: in forward mode, which some layers do not support. difference: from the losses
-    with the weights moved a little in both directions, in half the time on a CPU. auto: difference on a CPU if no
-    weights are frozen, otherwise exact."""
+    """How to compute rewards. exact: in forward mode, which some layers do not support.
+    difference: from the losses with the weights moved a little in both directions, in
+    half the time on a CPU. auto: difference on a CPU if no weights are frozen,
+    otherwise exact.
+    """
     divergence_weight: NotNegative = 0.03
-    """Strength of the pull to the initial policy. At 0.03, a decision worth 0.03 standard deviations of reward moves
-    its probability by one logit. 0: no pull."""
+    """Strength of the pull to the initial policy. At 0.03, a decision worth 0.03
+    standard deviations of reward moves its probability by one logit. 0: no pull.
+    """
 
     def check(self, config: CommonSearchConfig) -> None:
         super().check(config)
         if self.sigma == 0:
-            raise SettingsError(f"sigma must be above 0: {self.name} learns magnitudes from the noise on them")
+            raise SettingsError(
+                f"sigma must be above 0: {self.name} learns magnitudes from the noise"
+                " on them"
+            )
 
     def augmented(
-        self, task: Task, state: GradientState[L], images: Tensor, labels: Tensor, draws: int = 1
+        self,
+        task: Task,
+        state: GradientState[L],
+        images: Tensor,
+        labels: Tensor,
+        draws: int = 1,
     ) -> AugmentedBatch:
-        """The images, repeated `draws` times, each augmented at its own lambda + sigma epsilon."""
+        """The images, repeated `draws` times, each augmented at its own lambda + sigma
+        epsilon.
+        """
         images, labels = images.repeat(draws, 1, 1, 1), torch.cat([labels] * draws)
         with n_repeats(draws):
             noise = task.noise(len(images), state.generator)
             values = task.space.decode(state.lam.detach() + self.sigma * noise)
             inputs, walk = task.augment_with(values, images, state.generator)
-        return AugmentedBatch(inputs, labels, walk, values, noise, self.sigma, draws, task.image_columns)
+        return AugmentedBatch(
+            inputs, labels, walk, values, noise, self.sigma, draws, task.image_columns
+        )
 
     def standardized(self, batch: AugmentedBatch, rewards: Tensor) -> Tensor:
         """Advantages (B,) of rewards (B,), divided by their standard deviation."""
@@ -89,8 +123,12 @@ class Rewards(LambdaSteps):
             scale = advantages.std().clamp(min=torch.finfo(rewards.dtype).tiny)
             return local_shard(advantages) / scale
 
-    def pulled(self, task: Task, batch: AugmentedBatch, loss: Tensor, gradient: Tensor) -> LambdaGradient:
-        """A gradient of lambda (n,) with the pull to the start of the search. loss: of the validation images."""
+    def pulled(
+        self, task: Task, batch: AugmentedBatch, loss: Tensor, gradient: Tensor
+    ) -> LambdaGradient:
+        """A gradient of lambda (n,) with the pull to the start of the search. loss: of
+        the validation images.
+        """
         weight = self.divergence_weight
         curvature = weight * divergence_curvature(task.space, batch) if weight else None
         return LambdaGradient(loss.detach(), gradient, curvature)
@@ -109,39 +147,73 @@ class Lookahead(Rewards):
 
     def begin(self, task: Task, networks: Networks) -> Any:
         lam = self.start(task)
-        return LookaheadState.of(task, lam, NetworkModel.of(task, networks(0)), mover=self.mover(task, lam))
+        return LookaheadState.of(
+            task, lam, NetworkModel.of(task, networks(0)), mover=self.mover(task, lam)
+        )
 
     def step(self, task: Task, state: LookaheadState) -> None:
-        """One training step; after each T_train of them, T_val lambda steps. Each judges draws for the images of the
-        last batch on a new validation batch.
+        """One training step; after each T_train of them, T_val lambda steps. Each
+        judges draws for the images of the last batch on a new validation batch.
         """
         batch = state.train_stream.next()
-        trained_on = state.graphs.run("train", partial(self.train_step, task, state), *batch)
+        trained_on = state.graphs.run(
+            "train", partial(self.train_step, task, state), *batch
+        )
         state.learner.schedule.step()
         state.step += 1
         if self.is_lambda_time(state):
             for number in range(self.val_steps):
                 is_new = self.reward_draws > 1 or number > 0
-                self.update_lambda(task, state, batch, *(() if is_new else (trained_on,)))
+                self.update_lambda(
+                    task, state, batch, *(() if is_new else (trained_on,))
+                )
 
-    def train_step(self, task: Task, state: LookaheadState, images: Tensor, labels: Tensor) -> AugmentedBatch:
+    def train_step(
+        self, task: Task, state: LookaheadState, images: Tensor, labels: Tensor
+    ) -> AugmentedBatch:
         """Make one step on the weights; return the augmented batch."""
         trained_on = self.augmented(task, state, images, labels)
-        state.totals.add_training(*state.learner.learn(trained_on.images, trained_on.labels))
+        state.totals.add_training(
+            *state.learner.learn(trained_on.images, trained_on.labels)
+        )
         return trained_on
 
-    def gradient(self, task: Task, state: LookaheadState, *given: Any) -> LambdaGradient:
-        """The gradient of lambda by standardized rewards: of the augmented batch that comes first, or of new draws."""
+    def gradient(
+        self, task: Task, state: LookaheadState, *given: Any
+    ) -> LambdaGradient:
+        """The gradient of lambda by standardized rewards: of the augmented batch that
+        comes first, or of new draws.
+        """
         *judged, images, labels, val_images, val_labels = given
-        batch = judged[0] if judged else self.augmented(task, state, images, labels, self.reward_draws)
+        batch = (
+            judged[0]
+            if judged
+            else self.augmented(task, state, images, labels, self.reward_draws)
+        )
         learner = state.learner
-        loss = self.validation_loss(task, state, learner.network, learner.forward, val_images, val_labels)
+        loss = self.validation_loss(
+            task, state, learner.network, learner.forward, val_images, val_labels
+        )
         rewards = self.standardized(batch, self.rewards(learner, batch, loss))
-        return self.pulled(task, batch, loss, -expected_score(task.space, batch, rewards))
+        return self.pulled(
+            task, batch, loss, -expected_score(task.space, batch, rewards)
+        )
 
-    def rewards(self, learner: NetworkModel, batch: AugmentedBatch, loss: Tensor) -> Tensor:
-        """Reward of each augmented image (B,), in eval mode. loss: on validation images, with a graph."""
-        weights = {name: one for name, one in learner.network.named_parameters() if one.requires_grad}
-        direction = preconditioned(learner.optimizer, weights.values(), gradients_of(loss, weights.values()))
+    def rewards(
+        self, learner: NetworkModel, batch: AugmentedBatch, loss: Tensor
+    ) -> Tensor:
+        """Reward of each augmented image (B,), in eval mode. loss: on validation
+        images, with a graph.
+        """
+        weights = {
+            name: one
+            for name, one in learner.network.named_parameters()
+            if one.requires_grad
+        }
+        direction = preconditioned(
+            learner.optimizer, weights.values(), gradients_of(loss, weights.values())
+        )
         along = dict(zip(weights, direction, strict=True))
-        return rewards_of(learner.network, batch, along, derivative=self.reward_derivative)
+        return rewards_of(
+            learner.network, batch, along, derivative=self.reward_derivative
+        )

@@ -1,4 +1,5 @@
-"""Algorithms 3 and 4 of the paper: a population of lambdas, with a network each or with one hypernetwork.
+"""Algorithms 3 and 4 of the paper: a population of lambdas, with a network each or with
+one hypernetwork.
 
 symbol              in the code                     meaning
 theta_i             learner.weights                 Population: parameters of all members, tensors (members, ...)
@@ -8,9 +9,11 @@ lambda_i            state.lam_rows                  hyperparameters of the membe
 D_T, D_V            state.train_stream, data.val    batches of training images, all validation images
 sigma, sigma'       sigma, weight_sigma
 
-Each member trains on its own images: image j of a batch belongs to member j // (images per member). In Population
-(Algorithm 1 of the paper, the same as its Algorithm 3), the copy of a member has its weights, its running statistics of
-BatchNorm and its momentum. Population Based Training (paper, Appendix C) calls `update` step and the selection eval.
+Each member trains on its own images: image j of a batch belongs to member j // (images
+per member). In Population (Algorithm 1 of the paper, the same as its Algorithm 3), the
+copy of a member has its weights, its running statistics of BatchNorm and its momentum.
+Population Based Training (paper, Appendix C) calls `update` step and the selection
+eval.
 """
 
 import copy
@@ -36,14 +39,17 @@ from hba.errors import SettingsError
 from hba.training.criterion import error_share, losses_of
 from hba.utils.settings import DefaultText
 
-PopulationSize = Annotated[Annotated[int, Field(ge=2)] | None, DefaultText("the batch size, as in the paper")]
+PopulationSize = Annotated[
+    Annotated[int, Field(ge=2)] | None, DefaultText("the batch size, as in the paper")
+]
 Tensors = dict[str, Tensor]
 
 
 @dataclass(kw_only=True)
 class PopulationModel(InnerModel):
-    """The networks of all members. template: the network that runs with their weights. weights, buffers: tensors
-    (members, ...) by name in the network. best_weights, best_buffers: of the selected member, by name.
+    """The networks of all members. template: the network that runs with their weights.
+    weights, buffers: tensors (members, ...) by name in the network. best_weights,
+    best_buffers: of the selected member, by name.
     """
 
     template: nn.Module
@@ -58,8 +64,16 @@ class PopulationModel(InnerModel):
         members = [networks(number).to(task.device) for number in range(n_members)]
         weights, buffers = stack_module_state(members)
         optimizer, schedule = task.optimizer_of(weights.values())
-        best = [{name: one[0].detach().clone() for name, one in stacked.items()} for stacked in (weights, buffers)]
-        own = {"weights": weights, "buffers": buffers, "best_weights": best[0], "best_buffers": best[1]}
+        best = [
+            {name: one[0].detach().clone() for name, one in stacked.items()}
+            for stacked in (weights, buffers)
+        ]
+        own = {
+            "weights": weights,
+            "buffers": buffers,
+            "best_weights": best[0],
+            "best_buffers": best[1],
+        }
         return cls(optimizer=optimizer, schedule=schedule, template=members[0], **own)
 
     def members(self) -> list[Tensors]:
@@ -69,10 +83,16 @@ class PopulationModel(InnerModel):
         return [dict(zip(stacked, tensors, strict=True)) for tensors in by_member]
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits (members, images, classes) of each member for its own inputs (members, images, C, H, W)."""
+        """Logits (members, images, classes) of each member for its own inputs (members,
+        images, C, H, W).
+        """
         of_each = vmap(partial(functional_call, self.template), randomness="different")
-        # A layer may have no batching rule, or a BatchNorm may get only one number per channel.
-        with supported("training all members together", "a smaller population_size, another algorithm,"):
+        # A layer may have no batching rule, or a BatchNorm may get only one number per
+        # channel.
+        with supported(
+            "training all members together",
+            "a smaller population_size, another algorithm,",
+        ):
             return of_each({**self.weights, **self.buffers}, inputs)
 
     @torch.no_grad()
@@ -86,33 +106,49 @@ class PopulationModel(InnerModel):
     @torch.no_grad()
     def exploit(self, k: Tensor) -> None:
         """theta_i = theta_k for all members; k of shape (1,)."""
-        for best, stacked in ((self.best_weights, self.weights), (self.best_buffers, self.buffers)):
+        for best, stacked in (
+            (self.best_weights, self.weights),
+            (self.best_buffers, self.buffers),
+        ):
             for name, tensor in stacked.items():
                 chosen = tensor.index_select(0, k)
                 best[name].copy_(chosen[0])
                 tensor.copy_(chosen.expand_as(tensor))
         for slot in self.optimizer.state.values():
-            # The momentum of SGD, or the two averages of AdamW, whose step count is the same for all members.
-            for average in [one for one in slot.values() if isinstance(one, Tensor) and one.ndim]:
+            # The momentum of SGD, or the two averages of AdamW, whose step count is the
+            # same for all members.
+            for average in [
+                one for one in slot.values() if isinstance(one, Tensor) and one.ndim
+            ]:
                 average.copy_(average.index_select(0, k).expand_as(average))
 
     @torch.no_grad()
     def explore(self, sigma: float, generator: torch.Generator) -> None:
-        """theta_i + epsilon'_i for every member, including the selected one. Frozen weights do not change."""
-        for tensor in [weight for weight in self.weights.values() if weight.requires_grad]:
-            drawn = torch.randn(tensor.shape, generator=generator, device=generator.device)
+        """theta_i + epsilon'_i for every member, including the selected one. Frozen
+        weights do not change.
+        """
+        for tensor in [
+            weight for weight in self.weights.values() if weight.requires_grad
+        ]:
+            drawn = torch.randn(
+                tensor.shape, generator=generator, device=generator.device
+            )
             tensor += sigma * drawn.to(tensor.device)
 
 
 @dataclass(kw_only=True)
 class PopulationState(SearchState[L]):
-    """lam_rows (members, n): the lambda of each member. lam: of the selected member, before it explored."""
+    """lam_rows (members, n): the lambda of each member. lam: of the selected member,
+    before it explored.
+    """
 
     lam_rows: Tensor
 
 
 class Exploring(Algorithm):
-    """Base class of algorithms that select a member and then explore. The defaults are the paper's settings."""
+    """Base class of algorithms that select a member and then explore. The defaults are
+    the paper's settings.
+    """
 
     multi_label: ClassVar[bool] = True
 
@@ -130,11 +166,15 @@ class Exploring(Algorithm):
         self.n_members(config.batch_size)
 
     def n_members(self, batch_size: int) -> int:
-        """Number of members. Each trains on an equal part of every batch; in the paper, on one image."""
+        """Number of members. Each trains on an equal part of every batch; in the paper,
+        on one image.
+        """
         size = self.population_size or batch_size
         if batch_size % size:
             found = f"got batches of {batch_size} images for population_size {size}"
-            raise SettingsError(f"population_size must divide the number of images in a batch, {found}")
+            raise SettingsError(
+                f"population_size must divide the number of images in a batch, {found}"
+            )
         return size
 
     def begun(self, task: Task, learner: L) -> PopulationState[L]:
@@ -146,15 +186,26 @@ class Exploring(Algorithm):
         return state
 
     def explore(self, state: PopulationState[L], n_members: int) -> None:
-        """lambda_i = lambda + epsilon_i for every member, with epsilon_i of standard deviation sigma."""
+        """lambda_i = lambda + epsilon_i for every member, with epsilon_i of standard
+        deviation sigma.
+        """
         drawing = state.generator.device
-        noise = torch.randn(n_members, len(state.lam), generator=state.generator, device=drawing)
+        noise = torch.randn(
+            n_members, len(state.lam), generator=state.generator, device=drawing
+        )
         state.lam_rows = state.lam.detach() + self.sigma * noise.to(state.device)
 
-    def select(self, task: Task, state: PopulationState[L], members: Iterable[Callable[[Tensor], Tensor]]) -> Tensor:
-        """Return k (1,), the member with the lowest loss on all of D_V, and set lambda to lambda_k.
+    def select(
+        self,
+        task: Task,
+        state: PopulationState[L],
+        members: Iterable[Callable[[Tensor], Tensor]],
+    ) -> Tensor:
+        """Return k (1,), the member with the lowest loss on all of D_V, and set lambda
+        to lambda_k.
 
-        A loss that is not finite never wins. Members run one by one: many images through one network are faster.
+        A loss that is not finite never wins. Members run one by one: many images
+        through one network are faster.
         """
         losses = torch.stack([task.validation_loss(member) for member in members])
         k = losses.nan_to_num(nan=torch.inf).argmin(keepdim=True)
@@ -169,7 +220,8 @@ class Population(Exploring):
     name: ClassVar[str] = "population"
 
     weight_sigma: NotNegative = 0.001
-    """Standard deviation of the noise on a member's weights when it explores (sigma')."""
+    """Standard deviation of the noise on a member's weights when it explores (sigma').
+    """
 
     def begin(self, task: Task, networks: Networks) -> Any:
         """Line 2: each member has its own network, and a lambda drawn around the start."""
@@ -177,29 +229,43 @@ class Population(Exploring):
         return self.begun(task, PopulationModel.of(task, networks, n_members))
 
     def step(self, task: Task, state: PopulationState[PopulationModel]) -> None:
-        """One training step of all members; after each T_train of them, select, exploit and explore (lines 4 to 14)."""
+        """One training step of all members; after each T_train of them, select, exploit
+        and explore (lines 4 to 14).
+        """
         self.update(task, state)
         state.learner.schedule.step()
         state.step += 1
         if state.step % self.train_steps == 0:
             learner, n_members = state.learner, len(state.lam_rows)
             learner.template.eval()
-            k = self.select(task, state, [partial(functional_call, learner.template, one) for one in learner.members()])
+            k = self.select(
+                task,
+                state,
+                [
+                    partial(functional_call, learner.template, one)
+                    for one in learner.members()
+                ],
+            )
             learner.exploit(k)
             self.explore(state, n_members)
             learner.explore(self.weight_sigma, state.generator)
 
     def update(self, task: Task, state: PopulationState[PopulationModel]) -> None:
-        """Equation 1 for every member: one SGD step on its own images, augmented by its own policy."""
+        """Equation 1 for every member: one SGD step on its own images, augmented by its
+        own policy.
+        """
         learner, n_members = state.learner, len(state.lam_rows)
         learner.template.train()
         images, labels = state.train_stream.next()
         lam = state.lam_rows.repeat_interleave(len(images) // n_members, 0)
-        inputs = task.augment(images, lam, state.generator).unflatten(0, (n_members, -1))
+        inputs = task.augment(images, lam, state.generator).unflatten(
+            0, (n_members, -1)
+        )
         logits = learner.forward(inputs).flatten(0, 1)
         losses = losses_of(logits, labels).unflatten(0, (n_members, -1)).mean(dim=1)
         learner.optimizer.zero_grad()
-        # No loss depends on the weights of another member, so the gradient of the sum is each member's own.
+        # No loss depends on the weights of another member, so the gradient of the sum
+        # is each member's own.
         losses.sum().backward()
         learner.update()
         state.totals.add_training(losses.detach().mean(), error_share(logits, labels))
@@ -215,15 +281,26 @@ class HyperPopulation(Exploring):
 
     def begin(self, task: Task, networks: Networks) -> Any:
         """Line 2: phi from a network, every lambda_i drawn around the start."""
-        return self.begun(task, HyperModel.of(task, networks(0), self.start(task), self.sharing))
+        return self.begun(
+            task, HyperModel.of(task, networks(0), self.start(task), self.sharing)
+        )
 
     def step(self, task: Task, state: PopulationState[HyperModel]) -> None:
-        """One training step; after each T_train of them, selection of a member and exploration (lines 4 to 13)."""
+        """One training step; after each T_train of them, selection of a member and
+        exploration (lines 4 to 13).
+        """
         batch = state.train_stream.next()
-        update_phi(task, state, batch, state.lam_rows.repeat_interleave(len(batch[0]) // len(state.lam_rows), 0))
+        update_phi(
+            task,
+            state,
+            batch,
+            state.lam_rows.repeat_interleave(len(batch[0]) // len(state.lam_rows), 0),
+        )
         state.learner.schedule.step()
         state.step += 1
         if state.step % self.train_steps == 0:
             hypernetwork = state.learner.hypernetwork.eval()
-            self.select(task, state, [partial(hypernetwork, lam=lam) for lam in state.lam_rows])
+            self.select(
+                task, state, [partial(hypernetwork, lam=lam) for lam in state.lam_rows]
+            )
             self.explore(state, len(state.lam_rows))

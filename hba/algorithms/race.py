@@ -1,4 +1,5 @@
-"""Race: chooses operations by forks of one training, then tunes their strength by look-ahead.
+"""Race: chooses operations by forks of one training, then tunes their strength by
+look-ahead.
 
 symbol    in the code          meaning
 P, F, A   lengths              epochs without augmentation, of a fork, and of look-ahead
@@ -8,26 +9,33 @@ l_j       state.losses         losses of the validation images after leg j, (leg
 
     train P epochs without augmentation; save the weights
     choose a symmetry g if the network recognises validation images g(x) as well as x
-    first without a group of operations, then with each group: from the saved weights, train F epochs with the
-        symmetries and the group, while the learning rate falls as in the rest of a training
+    first without a group of operations, then with each group: from the saved weights,
+        train F epochs with the symmetries and the group, while the learning rate falls
+        as in the rest of a training
     do the same with the two groups of the lowest loss, and with the three
-    among forks whose loss is a standard error below the loss without a group, and less than a standard error above the
-        lowest, choose the policy of the fork with the highest training loss
-    from the saved weights, train A epochs with this policy, while look-ahead moves the values of its groups
+    among forks whose loss is a standard error below the loss without a group, and less
+        than a standard error above the lowest, choose the policy of the fork with the
+        highest training loss
+    from the saved weights, train A epochs with this policy, while look-ahead moves the
+        values of its groups
     the schedule is this policy for P epochs, then the policies of look-ahead
 
-If mirror images have the same distribution as the images and their labels, a network that has seen none recognises
-them just as well, and augmentation by them only lowers variance (Chen, Dobriban and Lee 2020). Otherwise it does not,
-and mirroring may ruin a training. No other operation gets this test, because an operation that makes images harder may
-still prevent overfitting. Forks of one training (Tian et al. 2020) cost less than whole trainings. Smaller images allow
-longer forks at the same price: in short trainings, weak augmentation looks better than it is in long ones. For the same
-reason, the hardest of the forks that do not differ significantly wins.
+If mirror images have the same distribution as the images and their labels, a network
+that has seen none recognises them just as well, and augmentation by them only lowers
+variance (Chen, Dobriban and Lee 2020). Otherwise it does not, and mirroring may ruin a
+training. No other operation gets this test, because an operation that makes images
+harder may still prevent overfitting. Forks of one training (Tian et al. 2020) cost less
+than whole trainings. Smaller images allow longer forks at the same price: in short
+trainings, weak augmentation looks better than it is in long ones. For the same reason,
+the hardest of the forks that do not differ significantly wins.
 
-Look-ahead rewards images that the network does not fit yet, so it would choose symmetries that do not hold. Here it
-moves only the probabilities and magnitudes of the operations that the forks have chosen.
+Look-ahead rewards images that the network does not fit yet, so it would choose
+symmetries that do not hold. Here it moves only the probabilities and magnitudes of the
+operations that the forks have chosen.
 
-Losses are calibrated: logits are multiplied by the number that gives the lowest loss on the same images. Otherwise,
-everything that makes networks less confident would look good.
+Losses are calibrated: logits are multiplied by the number that gives the lowest loss on
+the same images. Otherwise, everything that makes networks less confident would look
+good.
 """
 
 import copy
@@ -48,7 +56,14 @@ from hba.algorithms.algorithm import Algorithm, Count
 from hba.algorithms.lambda_steps import GradientState
 from hba.algorithms.lookahead import Lookahead
 from hba.algorithms.race_measures import calibrated, gaps, validated
-from hba.algorithms.race_policies import TOGETHER, WALK_GROUP, groups_of, names_of_forks, row_of, symmetries_of
+from hba.algorithms.race_policies import (
+    TOGETHER,
+    WALK_GROUP,
+    groups_of,
+    names_of_forks,
+    row_of,
+    symmetries_of,
+)
 from hba.algorithms.state import NetworkModel, Networks
 from hba.algorithms.task import ImageTask
 from hba.algorithms.update_schedule import UpdateSchedule
@@ -64,12 +79,18 @@ from hba.utils.snapshot import restore, snapshot
 from hba.utils.text import counted
 
 PLAIN_SHARE, LARGEST_FORK_SHARE = 0.25, 0.6
-"""Shares of the epochs of a training: its part without augmentation, and the longest fork."""
+"""Shares of the epochs of a training: its part without augmentation, and the longest
+fork.
+"""
 LEAST_SIDE, LEAST_STEPS = 8, 50
-"""Smallest side of images in pixels, and fewest steps of a fork; a race with fewer steps prints a note."""
+"""Smallest side of images in pixels, and fewest steps of a fork; a race with fewer
+steps prints a note.
+"""
 LARGEST_GAP, SMALL_GAP = 0.15, 0.05
-"""Largest share of what a network has learned that moving the images by a symmetry may cost, with its standard error;
-and the largest that may be more than two standard errors above zero."""
+"""Largest share of what a network has learned that moving the images by a symmetry may
+cost, with its standard error; and the largest that may be more than two standard errors
+above zero.
+"""
 LOOKAHEAD, WITHOUT_POLICY_STEPS = Lookahead(), Lookahead(val_steps=0)
 LARGEST_LOGIT = 30.0
 """Logit of a probability of 1 (-30 for 0) in look-ahead, which needs finite logits."""
@@ -77,7 +98,9 @@ LARGEST_LOGIT = 30.0
 
 @dataclass
 class Trunk:
-    """Everything that a training needs to continue. default_generators: as default_generator_state returns them."""
+    """Everything that a training needs to continue. default_generators: as
+    default_generator_state returns them.
+    """
 
     learner: NetworkModel
     train_stream: BatchStream
@@ -87,12 +110,15 @@ class Trunk:
 
 @dataclass(kw_only=True)
 class RaceState(GradientState[NetworkModel]):
-    """The state of a race. step counts over all legs, one after the other; legs that have ended before are skipped.
+    """The state of a race. step counts over all legs, one after the other; legs that
+    have ended before are skipped.
 
-    trunk: a copy from the end of leg 0, where all others begin. rows: as above, on the CPU. losses: as above, without
-    the leg of look-ahead; infinite before the end of a leg. train_losses (legs,): of the last epoch. ended (legs,):
-    which legs have ended. gaps (symmetries, 2): as the function gaps returns them. moves (n,): whether look-ahead moves
-    a hyperparameter; all False before its leg. is_moved: whether it moves any.
+    trunk: a copy from the end of leg 0, where all others begin. rows: as above, on the
+    CPU. losses: as above, without the leg of look-ahead; infinite before the end of a
+    leg. train_losses (legs,): of the last epoch. ended (legs,): which legs have ended.
+    gaps (symmetries, 2): as the function gaps returns them. moves (n,): whether
+    look-ahead moves a hyperparameter; all False before its leg. is_moved: whether it
+    moves any.
     """
 
     trunk: Trunk
@@ -106,57 +132,87 @@ class RaceState(GradientState[NetworkModel]):
 
 
 class Race(Algorithm):
-    """Race: chooses operations by forks of one training, then tunes their strength by look-ahead."""
+    """Race: chooses operations by forks of one training, then tunes their strength by
+    look-ahead.
+    """
 
     name: ClassVar[str] = "race"
     multi_label: ClassVar[bool] = True
     can_be_fast: ClassVar[bool] = True
     has_presets: ClassVar[bool] = False
     can_mix: ClassVar[bool] = True
-    idle = ("initial_fraction", "init", "init_from", "train_steps", "sigma", "spread_over", "spread_share")
+    idle = (
+        "initial_fraction",
+        "init",
+        "init_from",
+        "train_steps",
+        "sigma",
+        "spread_over",
+        "spread_share",
+    )
 
     count: Count = "searched"
     price: Annotated[float, Field(ge=1.0)] = 1.6
-    """How many pixels the search may train on, in multiples of one training. It takes more time than that."""
+    """How many pixels the search may train on, in multiples of one training. It takes
+    more time than that.
+    """
     smaller: Annotated[float, Field(gt=0.0, le=1.0)] = 2 / 3
-    """Side of images in the search, relative to images of the training; at least 8 pixels. Set it to 1 for a network
-    that takes images of one size only."""
+    """Side of images in the search, relative to images of the training; at least 8
+    pixels. Set it to 1 for a network that takes images of one size only.
+    """
 
     tunes_strength: bool = True
-    """Tune the strength of the chosen operations by look-ahead, which takes half of the time of the search."""
+    """Tune the strength of the chosen operations by look-ahead, which takes half of the
+    time of the search.
+    """
 
     def side(self, side: int) -> int:
         """Side of images in the search, in pixels. side: of images of the training."""
         return min(side, max(LEAST_SIDE, round(self.smaller * side)))
 
-    def lengths(self, config: CommonSearchConfig, space: SearchSpace) -> tuple[int, int, int]:
-        """P, F and A in epochs, chosen for the price in pixels. P and A together are one whole training, if there is a
-        leg of look-ahead; otherwise A is 0.
+    def lengths(
+        self, config: CommonSearchConfig, space: SearchSpace
+    ) -> tuple[int, int, int]:
+        """P, F and A in epochs, chosen for the price in pixels. P and A together are
+        one whole training, if there is a leg of look-ahead; otherwise A is 0.
         """
         share_of_pixels = (self.side(config.side) / config.side) ** 2
-        of_fork = min((self.price / share_of_pixels - 1) / len(names_of_forks(space)), LARGEST_FORK_SHARE)
+        of_fork = min(
+            (self.price / share_of_pixels - 1) / len(names_of_forks(space)),
+            LARGEST_FORK_SHARE,
+        )
         plain = max(1, round(PLAIN_SHARE * config.epochs))
         rest = max(1, config.epochs - plain) if self.tunes_strength else 0
         return plain, max(1, round(of_fork * config.epochs)), rest
 
-    def leg_epochs(self, config: CommonSearchConfig, space: SearchSpace) -> tuple[tuple[str, int], ...]:
+    def leg_epochs(
+        self, config: CommonSearchConfig, space: SearchSpace
+    ) -> tuple[tuple[str, int], ...]:
         plain, fork, rest = self.lengths(config, space)
         forks = ((f"fork {name}", fork) for name in names_of_forks(space))
         return (("no augmentation", plain), *forks, ("look-ahead", rest))
 
-    def plan_note(self, config: CommonSearchConfig, space: SearchSpace, steps_per_epoch: int) -> str:
+    def plan_note(
+        self, config: CommonSearchConfig, space: SearchSpace, steps_per_epoch: int
+    ) -> str:
         (plain, fork, rest), side = self.lengths(config, space), self.side(config.side)
         n_forks = len(names_of_forks(space))
-        trainings = (plain + n_forks * fork + rest) * (side / config.side) ** 2 / config.epochs
+        trainings = (
+            (plain + n_forks * fork + rest) * (side / config.side) ** 2 / config.epochs
+        )
         steps, short = fork * steps_per_epoch, ""
         if steps < LEAST_STEPS:
             epochs = math.ceil(config.epochs * LEAST_STEPS / steps)
-            short = f" Forks of {counted(steps, 'step')} are too short to compare; use about {epochs} epochs."
+            short = (
+                f" Forks of {counted(steps, 'step')} are too short to compare; use"
+                f" about {epochs} epochs."
+            )
         then = f", then look-ahead for {counted(rest, 'epoch')}" if rest else ""
         return (
-            f"Race: {counted(plain, 'epoch')} without augmentation, then {counted(n_forks, 'fork')} of "
-            f"{counted(fork, 'epoch')} each from there{then}, on images of {side}x{side}: as many "
-            f"pixels as {trainings:.1f} trainings of {counted(config.epochs, 'epoch')}.{short}"
+            f"Race: {counted(plain, 'epoch')} without augmentation, then"
+            f" {counted(n_forks, 'fork')} of {counted(fork, 'epoch')} each from"
+            f" there{then}, on images of {side}x{side}: as many pixels as"
+            f" {trainings:.1f} trainings of {counted(config.epochs, 'epoch')}.{short}"
         )
 
     @property
@@ -166,14 +222,19 @@ class Race(Algorithm):
 
     def check(self, config: CommonSearchConfig) -> None:
         if config.learning_rate_schedule == PLATEAU:
-            raise SettingsError(f"race plans its learning rate: learning_rate_schedule must not be {PLATEAU}")
+            raise SettingsError(
+                "race plans its learning rate: learning_rate_schedule must not be"
+                f" {PLATEAU}"
+            )
 
     def sigma_now(self, state: Any) -> Tensor:
         return LOOKAHEAD.sigma * state.moves
 
-    def epochs_of_schedule(self, rows: np.ndarray, config: CommonSearchConfig, space: SearchSpace) -> list[int]:
-        """The epochs of look-ahead, with its first repeated for the epochs before it. Only the last epoch until
-        look-ahead has ended, or if it has moved nothing.
+    def epochs_of_schedule(
+        self, rows: np.ndarray, config: CommonSearchConfig, space: SearchSpace
+    ) -> list[int]:
+        """The epochs of look-ahead, with its first repeated for the epochs before it.
+        Only the last epoch until look-ahead has ended, or if it has moved nothing.
         """
         plain, _, rest = self.lengths(config, space)
         first = self.total_epochs(config, space) - rest
@@ -187,22 +248,43 @@ class Race(Algorithm):
     def begin(self, task: Any, networks: Networks) -> Any:
         """Begin with a network that trains without augmentation."""
         space = task.space
-        if not isinstance(task, ImageTask) or not space.operations or space.regularizers:
-            raise SettingsError("race chooses only operations on images: tune must be augmentation")
+        if (
+            not isinstance(task, ImageTask)
+            or not space.operations
+            or space.regularizers
+        ):
+            raise SettingsError(
+                "race chooses only operations on images: tune must be augmentation"
+            )
         if space.always:
-            raise SettingsError("race chooses operations, but space stn applies all to every image; use lookahead")
+            raise SettingsError(
+                "race chooses operations, but space stn applies all to every image; use"
+                " lookahead"
+            )
         if (n_images := len(task.data.val)) < 2:
-            raise SettingsError(f"race must have at least 2 validation images to compare losses, got {n_images}")
+            raise SettingsError(
+                "race must have at least 2 validation images to compare losses, got"
+                f" {n_images}"
+            )
         side, own = self.side(task.config.side), [networks(0), networks(0)]
         if side < task.config.side:
             try:
-                CustomNetwork(own[0]).check_takes(task.data.train, side, len(task.data.class_names))
+                CustomNetwork(own[0]).check_takes(
+                    task.data.train, side, len(task.data.class_names)
+                )
             except SettingsError as error:
-                raise SettingsError(f"race trains on smaller images: {error}; set smaller to 1") from None
+                raise SettingsError(
+                    f"race trains on smaller images: {error}; set smaller to 1"
+                ) from None
             own = [Resized(network, side) for network in own]
         n_legs, n_symmetries = 1 + len(names_of_forks(space)), len(symmetries_of(space))
         learner, of_trunk = (NetworkModel.of(task, network) for network in own)
-        trunk = Trunk(of_trunk, task.train_stream(), task.generator(), default_generator_state(task.device))
+        trunk = Trunk(
+            of_trunk,
+            task.train_stream(),
+            task.generator(),
+            default_generator_state(task.device),
+        )
         lam = space.encode(row_of(space, [WALK_GROUP], task.config.start))
         lam = lam.to(task.device, torch.get_default_dtype())
         state = RaceState.of(
@@ -212,7 +294,9 @@ class Race(Algorithm):
             mover=LOOKAHEAD.mover(task, lam),
             trunk=trunk,
             rows=row_of(space, []).repeat(n_legs + 1, 1),
-            losses=torch.full((n_legs, len(task.data.val)), torch.inf, device=task.device),
+            losses=torch.full(
+                (n_legs, len(task.data.val)), torch.inf, device=task.device
+            ),
             train_losses=torch.zeros(n_legs, device=task.device),
             ended=torch.zeros(n_legs + 1, dtype=torch.bool),
             gaps=torch.full((n_symmetries, 2), torch.inf, device=task.device),
@@ -224,11 +308,19 @@ class Race(Algorithm):
 
     def legs(self, task: Any, steps_per_epoch: int) -> list[range]:
         """The steps of each leg when all run one after the other."""
-        ends = [*accumulate(n * steps_per_epoch for _, n in self.leg_epochs(task.config, task.space))]
+        ends = [
+            *accumulate(
+                n * steps_per_epoch for _, n in self.leg_epochs(task.config, task.space)
+            )
+        ]
         return [range(begin, end) for begin, end in pairwise((0, *ends))]
 
-    def course(self, task: ImageTask, state: RaceState, optimizer: Optimizer) -> LRScheduler:
-        """The learning rate of a whole training. A fork runs faster through the part after its beginning."""
+    def course(
+        self, task: ImageTask, state: RaceState, optimizer: Optimizer
+    ) -> LRScheduler:
+        """The learning rate of a whole training. A fork runs faster through the part
+        after its beginning.
+        """
         (plain, *others), rates = self.legs(task, state.steps_per_epoch), []
         stand_in, course = task.optimizer_of([torch.zeros(1, requires_grad=True)])
         for _ in range(task.config.epochs * state.steps_per_epoch):
@@ -237,10 +329,14 @@ class Race(Algorithm):
             course.step()
 
         def factor(n_steps: int) -> float:
-            """Factor of the next step. After a first step, state.step is the number of the one just made."""
+            """Factor of the next step. After a first step, state.step is the number of
+            the one just made.
+            """
             step = state.step + (n_steps > 0)
             leg = next((leg for leg in others if step in leg), others[-1])
-            at = len(plain) + (step - leg.start) * (len(rates) - len(plain)) // max(1, len(leg))
+            at = len(plain) + (step - leg.start) * (len(rates) - len(plain)) // max(
+                1, len(leg)
+            )
             return rates[min(step if step in plain else at, len(rates) - 1)]
 
         for group in optimizer.param_groups:
@@ -260,9 +356,13 @@ class Race(Algorithm):
         if leg == len(state.losses):
             return self.look_ahead(task, state, legs[leg])
         # A blocking copy would wait for the device.
-        row = state.rows[leg].to(task.device, torch.get_default_dtype(), non_blocking=True)
+        row = state.rows[leg].to(
+            task.device, torch.get_default_dtype(), non_blocking=True
+        )
         key = "leg", leg, task.candidates
-        state.graphs.run(key, partial(self.train_step, task, state), row, *state.train_stream.next())
+        state.graphs.run(
+            key, partial(self.train_step, task, state), row, *state.train_stream.next()
+        )
         state.learner.schedule.step()
         state.step += 1
         if state.step == legs[leg].stop:
@@ -271,16 +371,30 @@ class Race(Algorithm):
             if leg == 0:
                 restore(state.trunk, copy.deepcopy(snapshot(trunk_of(state))))
                 state.gaps.copy_(gaps(task, state.learner.network))
-            self.end(task, state, leg, losses_of(calibrated(logits, labels), labels), state.totals.means()[0])
+            self.end(
+                task,
+                state,
+                leg,
+                losses_of(calibrated(logits, labels), labels),
+                state.totals.means()[0],
+            )
 
-    def train_step(self, task: Any, state: RaceState, row: Tensor, images: Tensor, labels: Tensor) -> None:
+    def train_step(
+        self, task: Any, state: RaceState, row: Tensor, images: Tensor, labels: Tensor
+    ) -> None:
         """Make one training step with the policy `row` (n,), in natural units."""
-        inputs, _ = task.augment_with(row.expand(len(images), -1), images, state.generator)
-        state.totals.add_training(*state.learner.learn(*task.mixed(row, inputs, labels, state.generator)))
+        inputs, _ = task.augment_with(
+            row.expand(len(images), -1), images, state.generator
+        )
+        state.totals.add_training(
+            *state.learner.learn(*task.mixed(row, inputs, labels, state.generator))
+        )
 
     @torch.no_grad()
     def look_ahead(self, task: Any, state: RaceState, leg: range) -> None:
-        """Make one step of look-ahead. It moves the values of the groups that the forks chose, not of symmetries."""
+        """Make one step of look-ahead. It moves the values of the groups that the forks
+        chose, not of symmetries.
+        """
         mover = state.mover
         if state.step == leg.start:
             chosen = moved_by_lookahead(task.space, task.space.decode(state.lam))
@@ -294,25 +408,49 @@ class Race(Algorithm):
         state.ended[-1] = state.step == leg.stop
 
     def forks(self, task: Any, state: RaceState) -> list[int]:
-        """Numbers of the legs that can run now, in any order, each on a copy of the state; none in leg 0."""
-        left = [leg for leg, has_ended in enumerate(state.ended.tolist()[:-1]) if not has_ended]
-        return [] if 0 in left else [leg for leg in left if leg < 2 + len(groups_of(task.space))] or left
+        """Numbers of the legs that can run now, in any order, each on a copy of the
+        state; none in leg 0.
+        """
+        left = [
+            leg
+            for leg, has_ended in enumerate(state.ended.tolist()[:-1])
+            if not has_ended
+        ]
+        return (
+            []
+            if 0 in left
+            else [leg for leg in left if leg < 2 + len(groups_of(task.space))] or left
+        )
 
-    def end(self, task: Any, state: RaceState, leg: int, losses: Tensor, train_loss: float) -> None:
-        """Store the results of a leg, losses (images,) and train_loss of its last epoch; set the later policies."""
+    def end(
+        self, task: Any, state: RaceState, leg: int, losses: Tensor, train_loss: float
+    ) -> None:
+        """Store the results of a leg, losses (images,) and train_loss of its last
+        epoch; set the later policies.
+        """
         space, legs = task.space, self.legs(task, state.steps_per_epoch)
         # A network that diverged must not win.
         state.losses[leg] = losses.nan_to_num(nan=torch.inf)
         state.train_losses[leg], state.ended[leg] = train_loss, True
         taken = self.symmetries(space, state.gaps)
         for one in self.forks(task, state):
-            state.rows[one] = row_of(space, [*taken, *self.groups_in(space, state, one)], task.config.start)
+            state.rows[one] = row_of(
+                space, [*taken, *self.groups_in(space, state, one)], task.config.start
+            )
         is_chosen = bool(state.ended[1:].any())
         first = row_of(space, [*taken, WALK_GROUP], task.config.start)
-        state.rows[-1] = state.rows[1 + self.winner(state.losses[1:], state.train_losses[1:])] if is_chosen else first
+        state.rows[-1] = (
+            state.rows[1 + self.winner(state.losses[1:], state.train_losses[1:])]
+            if is_chosen
+            else first
+        )
         state.lam.detach().copy_(space.encode(state.rows[-1]))
         if state.step in (legs[leg].stop, *legs[leg]):
-            state.step = next(steps.start for number, steps in enumerate(legs) if not state.ended[number])
+            state.step = next(
+                steps.start
+                for number, steps in enumerate(legs)
+                if not state.ended[number]
+            )
 
     def groups_in(self, space: SearchSpace, state: RaceState, leg: int) -> list[str]:
         """The groups of operations of a leg, given the losses of the legs before it."""
@@ -320,21 +458,31 @@ class Race(Algorithm):
         if leg <= 1 + len(groups):
             return groups[leg - 2 : leg - 1] if leg > 1 else []
         best = state.losses[2 : 2 + len(groups)].mean(dim=1).argsort()
-        return [groups[number] for number in best[: TOGETHER[leg - len(groups) - 2]].tolist()]
+        return [
+            groups[number]
+            for number in best[: TOGETHER[leg - len(groups) - 2]].tolist()
+        ]
 
     def winner(self, losses: Tensor, train_losses: Tensor) -> int:
-        """Number of the fork to choose: the hardest to fit among those that are better than the first and as good as
-        the best, by one standard error of the differences. If none is better, the first.
+        """Number of the fork to choose: the hardest to fit among those that are better
+        than the first and as good as the best, by one standard error of the
+        differences. If none is better, the first.
 
-        losses (forks, images): infinite for forks that have not ended. train_losses (forks,).
+        losses (forks, images): infinite for forks that have not ended. train_losses
+        (forks,).
         """
         minus, error = mean_and_error(losses - losses[0])
-        # Groups that change nothing, such as colors on grey images, differ from the first fork only by rounding.
+        # Groups that change nothing, such as colors on grey images, differ from the
+        # first fork only by rounding.
         is_better = minus + error < -1e-4
         if not is_better.any():
             return 0
-        behind, error = mean_and_error(losses - losses[(minus + error).nan_to_num(nan=torch.inf).argmin()])
-        return int(train_losses.where(is_better & (behind <= error), -torch.inf).argmax())
+        behind, error = mean_and_error(
+            losses - losses[(minus + error).nan_to_num(nan=torch.inf).argmin()]
+        )
+        return int(
+            train_losses.where(is_better & (behind <= error), -torch.inf).argmax()
+        )
 
     def symmetries(self, space: SearchSpace, found: Tensor) -> list[str]:
         """Names of the symmetries to apply. found: what the function gaps returns."""
@@ -342,21 +490,35 @@ class Race(Algorithm):
         return [name for name, (gap, error) in named if is_symmetry(gap, error)]
 
     def findings(self, task: Any, state: RaceState) -> dict[str, Any]:
-        """The gaps of symmetries, and the largest gap allowed; for each fork that has ended, its mean loss, the
-        difference to the first fork, and its standard error; the chosen fork, its symmetries and groups, and whether
-        look-ahead moves their values. Numbers that are not finite, as gaps of a network that learned nothing, are None.
+        """The gaps of symmetries, and the largest gap allowed; for each fork that has
+        ended, its mean loss, the difference to the first fork, and its standard error;
+        the chosen fork, its symmetries and groups, and whether look-ahead moves their
+        values. Numbers that are not finite, as gaps of a network that learned nothing,
+        are None.
         """
         names, forks = symmetries_of(task.space), {}
-        for name, losses in zip(names_of_forks(task.space), state.losses[1:], strict=True):
+        for name, losses in zip(
+            names_of_forks(task.space), state.losses[1:], strict=True
+        ):
             if losses.isfinite().all():
                 minus = mean_and_error((losses - state.losses[1])[None])
                 forks[name] = rounded(torch.cat([losses.mean()[None], *minus]))
-        found = {name: rounded(gap) for name, gap in zip(names, state.gaps, strict=True)} if state.ended[0] else {}
+        found = (
+            {name: rounded(gap) for name, gap in zip(names, state.gaps, strict=True)}
+            if state.ended[0]
+            else {}
+        )
         winner, groups = None, [WALK_GROUP]
         if state.ended[1:].any():
             number = self.winner(state.losses[1:], state.train_losses[1:])
-            winner, groups = names_of_forks(task.space)[number], self.groups_in(task.space, state, 1 + number)
-        taken = {"fork": winner, "operations": [*self.symmetries(task.space, state.gaps), *groups]}
+            winner, groups = (
+                names_of_forks(task.space)[number],
+                self.groups_in(task.space, state, 1 + number),
+            )
+        taken = {
+            "fork": winner,
+            "operations": [*self.symmetries(task.space, state.gaps), *groups],
+        }
         measured = {"symmetries": found, "largest_gap": LARGEST_GAP, "forks": forks}
         return {**measured, "taken": {**taken, "is_moved": state.is_moved}}
 
@@ -367,11 +529,14 @@ def is_symmetry(gap: float, error: float) -> bool:
 
 
 def moved_by_lookahead(space: SearchSpace, row: Tensor) -> Tensor:
-    """Which hyperparameters look-ahead moves from the values (n,), bool (n,): those of the operations in use, without
-    symmetries. None if the policy mixes images, which look-ahead cannot search.
+    """Which hyperparameters look-ahead moves from the values (n,), bool (n,): those of
+    the operations in use, without symmetries. None if the policy mixes images, which
+    look-ahead cannot search.
     """
     moves = torch.zeros(space.n, dtype=torch.bool)
-    if any(row[space.names.index(f"{one.name}.probability")] > 0 for one in space.mixing):
+    if any(
+        row[space.names.index(f"{one.name}.probability")] > 0 for one in space.mixing
+    ):
         return moves
     for slot in space.slots:
         if slot.operation.stage != "symmetry" and row[slot.probability] > 0:
@@ -389,9 +554,16 @@ def mean_and_error(differences: Tensor) -> tuple[Tensor, Tensor]:
 
 def rounded(numbers: Tensor) -> list[float | None]:
     """Rounded JSON values; None for what is not finite, and 0 for -0."""
-    return [round(one, 5) + 0.0 if math.isfinite(one) else None for one in numbers.tolist()]
+    return [
+        round(one, 5) + 0.0 if math.isfinite(one) else None for one in numbers.tolist()
+    ]
 
 
 def trunk_of(state: RaceState) -> Trunk:
     """The current training, not a copy."""
-    return Trunk(state.learner, state.train_stream, state.generator, default_generator_state(state.device))
+    return Trunk(
+        state.learner,
+        state.train_stream,
+        state.generator,
+        default_generator_state(state.device),
+    )

@@ -1,4 +1,6 @@
-"""Measures of a race on validation images: calibrated losses, and how well a network recognises moved images."""
+"""Measures of a race on validation images: calibrated losses, and how well a network
+recognises moved images.
+"""
 
 from collections.abc import Iterable
 
@@ -16,60 +18,100 @@ TEMPERATURES = torch.logspace(-3, 3, 61, base=2.0)
 CLEARLY, FEWEST_OF_CLASS = 2.5, 5
 
 
-def validated(task: ImageTask, network: nn.Module, move: Operation | None = None) -> tuple[Tensor, Tensor]:
-    """Logits (images, classes) and labels of all validation images, after the operation `move` if there is one."""
+def validated(
+    task: ImageTask, network: nn.Module, move: Operation | None = None
+) -> tuple[Tensor, Tensor]:
+    """Logits (images, classes) and labels of all validation images, after the operation
+    `move` if there is one.
+    """
 
     def prepare(images: Tensor) -> Tensor:
-        return task.preprocessing.measure(images if move is None else moved_by(move, images, task.fill))
+        return task.preprocessing.measure(
+            images if move is None else moved_by(move, images, task.fill)
+        )
 
     return logits_of(network, task.data.val, prepare)
 
 
 def moved_by(move: Operation, images: Tensor, fill: Tensor | None = None) -> Tensor:
-    """Images after a symmetry; one that draws, such as a quarter turn, takes its values in turn."""
-    places = (torch.arange(len(images) * move.n_uniforms, device=images.device) % 3 + 0.5) / 3
+    """Images after a symmetry; one that draws, such as a quarter turn, takes its values
+    in turn.
+    """
+    places = (
+        torch.arange(len(images) * move.n_uniforms, device=images.device) % 3 + 0.5
+    ) / 3
     return move(images, fill=fill, position=places.view(len(images), move.n_uniforms))
 
 
 def doubts(logits: Tensor, labels: Tensor) -> Tensor:
-    """1 minus the probability of the label, (images,); for several labels, the mean over classes."""
+    """1 minus the probability of the label, (images,); for several labels, the mean
+    over classes.
+    """
     if is_multi_label(labels):
         return (logits.sigmoid() - labels.float()).abs().mean(dim=1)
     return 1 - logits.softmax(dim=1).gather(1, labels[:, None])[:, 0]
 
 
 def gaps(task: ImageTask, network: nn.Module) -> Tensor:
-    """The gaps of the symmetries of the space on validation images, as gaps_of returns them."""
+    """The gaps of the symmetries of the space on validation images, as gaps_of returns
+    them.
+    """
     logits, labels = validated(task, network)
-    moves = [operation for operation in task.space.operations if operation.stage == "symmetry"]
+    moves = [
+        operation
+        for operation in task.space.operations
+        if operation.stage == "symmetry"
+    ]
     return gaps_of(logits, labels, (validated(task, network, one)[0] for one in moves))
 
 
 def gaps_of(logits: Tensor, labels: Tensor, moved: Iterable[Tensor]) -> Tensor:
-    """The share of what a network has learned that moving images costs, and its standard error, (moves, 2).
+    """The share of what a network has learned that moving images costs, and its
+    standard error, (moves, 2).
 
-    logits (images, classes): of the images; moved: for each move, those of the moved images. If the network has learned
-    nothing, the gaps are infinite. Means over classes count too, because a move that exchanges two of many classes,
-    such as arrows to the left and to the right, costs little on average. docs/method.md, Symmetries, has all rules.
+    logits (images, classes): of the images; moved: for each move, those of the moved
+    images. If the network has learned nothing, the gaps are infinite. Means over
+    classes count too, because a move that exchanges two of many classes, such as arrows
+    to the left and to the right, costs little on average. docs/method.md, Symmetries,
+    has all rules.
     """
     before = doubts(logits, labels)
-    share = (labels.float() if is_multi_label(labels) else nn.functional.one_hot(labels).float()).mean(dim=0)
-    guessing = (2 * share * (1 - share)).mean() if is_multi_label(labels) else 1 - share.square().sum()
+    share = (
+        labels.float()
+        if is_multi_label(labels)
+        else nn.functional.one_hot(labels).float()
+    ).mean(dim=0)
+    guessing = (
+        (2 * share * (1 - share)).mean()
+        if is_multi_label(labels)
+        else 1 - share.square().sum()
+    )
     learned = (guessing - before.mean()).clamp(min=0)
     found = before.new_zeros(0, 2)
     members = labels.T if is_multi_label(labels) else nn.functional.one_hot(labels).T
     for one in moved:
         cost = (doubts(one, labels) - before) / learned
-        of_classes = [cost[of_class.bool()] for of_class in members if of_class.sum() >= FEWEST_OF_CLASS]
-        clear = [of_class.mean() - CLEARLY * of_class.std() / len(of_class) ** 0.5 for of_class in of_classes]
+        of_classes = [
+            cost[of_class.bool()]
+            for of_class in members
+            if of_class.sum() >= FEWEST_OF_CLASS
+        ]
+        clear = [
+            of_class.mean() - CLEARLY * of_class.std() / len(of_class) ** 0.5
+            for of_class in of_classes
+        ]
         gap = torch.stack([cost.mean(), *clear]).max()
-        found = torch.cat([found, torch.stack([gap, cost.std() / len(cost) ** 0.5])[None]])
+        found = torch.cat(
+            [found, torch.stack([gap, cost.std() / len(cost) ** 0.5])[None]]
+        )
     return found.nan_to_num(torch.inf, torch.inf, torch.inf)
 
 
 def calibration(logits: Tensor, labels: Tensor) -> Tensor:
     """The factor in TEMPERATURES by which logits have the lowest mean loss."""
-    losses = torch.stack([losses_of(one * logits, labels).mean() for one in TEMPERATURES.to(logits)])
+    losses = torch.stack(
+        [losses_of(one * logits, labels).mean() for one in TEMPERATURES.to(logits)]
+    )
     return TEMPERATURES.to(logits)[losses.argmin()]
 
 

@@ -1,4 +1,6 @@
-"""Rewards of augmented images: the derivative of each image's loss along a direction of the weights."""
+"""Rewards of augmented images: the derivative of each image's loss along a direction of
+the weights.
+"""
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,65 +21,105 @@ from hba.utils.files import reason_of
 RewardDerivative = Literal["auto", "exact", "difference"]
 Weights = Mapping[str, Tensor]
 Losses = Callable[[Weights, Tensor, Tensor], Tensor]
-"""Maps weights by name, images (B, C, H, W) and labels (B,) to the loss of each image (B,)."""
+"""Maps weights by name, images (B, C, H, W) and labels (B,) to the loss of each image
+(B,).
+"""
 Parts = Iterable[tuple[Tensor, Tensor]]
 """Images and labels of each part of a batch."""
 
 DISTANCE = 0.001
-"""Euclidean length of the step in each direction: a tenth of DARTS' (Liu, Simonyan and Yang 2019, equation 8), which is
-closer to the derivatives, while rounding does not matter yet."""
+"""Euclidean length of the step in each direction: a tenth of DARTS' (Liu, Simonyan and
+Yang 2019, equation 8), which is closer to the derivatives, while rounding does not
+matter yet.
+"""
 
 
 def gradients_of(loss: Tensor, tensors: Iterable[Tensor]) -> list[Tensor]:
-    """Gradients of a loss, averaged over all processes; zeros for tensors that do not affect it."""
-    return means(torch.autograd.grad(loss, [*tensors], allow_unused=True, materialize_grads=True))
+    """Gradients of a loss, averaged over all processes; zeros for tensors that do not
+    affect it.
+    """
+    return means(
+        torch.autograd.grad(loss, [*tensors], allow_unused=True, materialize_grads=True)
+    )
 
 
 def rewards_of(
-    network: nn.Module, batch: AugmentedBatch, direction: Weights, *further: Tensor, derivative: str = "exact"
+    network: nn.Module,
+    batch: AugmentedBatch,
+    direction: Weights,
+    *further: Tensor,
+    derivative: str = "exact",
 ) -> Tensor:
-    """Rewards r (B,): the derivative of each image's loss along the direction, without a graph.
+    """Rewards r (B,): the derivative of each image's loss along the direction, without
+    a graph.
 
-    direction: by the names of the trained parameters. further: arguments of the network after the images. derivative: a
-    RewardDerivative. In eval mode, a reward depends on other images only if a BatchNorm has no running statistics.
+    direction: by the names of the trained parameters. further: arguments of the network
+    after the images. derivative: a RewardDerivative. In eval mode, a reward depends on
+    other images only if a BatchNorm has no running statistics.
     """
     weights = {name: network.get_parameter(name).detach() for name in direction}
 
     def losses(weights: Weights, images: Tensor, labels: Tensor) -> Tensor:
-        return losses_of(functional_call(network, dict(weights), (images, *further)), labels)
+        return losses_of(
+            functional_call(network, dict(weights), (images, *further)), labels
+        )
 
     on_cpu = batch.images.device.type == "cpu"
     if derivative == "auto":
-        # A GPU may round weights to ten bits in convolutions, which hides a small difference. Forward mode runs
-        # frozen layers once, a difference runs them twice.
-        has_frozen = any(not parameter.requires_grad for parameter in network.parameters())
+        # A GPU may round weights to ten bits in convolutions, which hides a small
+        # difference. Forward mode runs frozen layers once, a difference runs them
+        # twice.
+        has_frozen = any(
+            not parameter.requires_grad for parameter in network.parameters()
+        )
         derivative = "difference" if on_cpu and not has_frozen else "exact"
     n_parts = n_parts_of(batch)
     parts = zip(batch.images.chunk(n_parts), batch.labels.chunk(n_parts), strict=True)
-    return (exact_derivatives if derivative == "exact" else central_differences)(losses, weights, direction, parts)
+    return (exact_derivatives if derivative == "exact" else central_differences)(
+        losses, weights, direction, parts
+    )
 
 
 def n_parts_of(batch: AugmentedBatch) -> int:
-    """A single draw of the batch fits into a CPU's cache; a GPU is faster with all draws at once."""
+    """A single draw of the batch fits into a CPU's cache; a GPU is faster with all
+    draws at once.
+    """
     return batch.draws if batch.images.device.type == "cpu" else 1
 
 
 def advantages_of(rewards: Tensor, draws: int) -> Tensor:
-    """Rewards (B,) minus the mean reward of the image's other draws; with one draw, minus the mean of the batch."""
+    """Rewards (B,) minus the mean reward of the image's other draws; with one draw,
+    minus the mean of the batch.
+    """
     if draws == 1:
         return rewards - rewards.mean()
     by_draw = rewards.view(draws, -1)
     return ((by_draw - by_draw.mean(dim=0)) * (draws / (draws - 1))).flatten()
 
 
-def exact_derivatives(losses: Losses, weights: Weights, direction: Weights, parts: Parts) -> Tensor:
-    """Derivatives (B,) from one pass in forward mode. Raises SettingsError if a layer does not support it."""
+def exact_derivatives(
+    losses: Losses, weights: Weights, direction: Weights, parts: Parts
+) -> Tensor:
+    """Derivatives (B,) from one pass in forward mode. Raises SettingsError if a layer
+    does not support it.
+    """
     at, along = dict(weights), dict(direction)
-    with torch.no_grad(), differentiable_attention(), forward_mode("an exact reward", "reward_derivative difference"):
-        return torch.cat([jvp(lambda moved, part=part: losses(moved, *part), (at,), (along,))[1] for part in parts])
+    with (
+        torch.no_grad(),
+        differentiable_attention(),
+        forward_mode("an exact reward", "reward_derivative difference"),
+    ):
+        return torch.cat(
+            [
+                jvp(lambda moved, part=part: losses(moved, *part), (at,), (along,))[1]
+                for part in parts
+            ]
+        )
 
 
-def central_differences(losses: Losses, weights: Weights, direction: Weights, parts: Parts) -> Tensor:
+def central_differences(
+    losses: Losses, weights: Weights, direction: Weights, parts: Parts
+) -> Tensor:
     """Derivatives (B,) from two passes; zero along a direction of zeros."""
     length = torch.stack(torch._foreach_norm(list(direction.values()))).norm()
     # Keeps the step finite for a direction of zeros.
@@ -86,7 +128,9 @@ def central_differences(losses: Losses, weights: Weights, direction: Weights, pa
 
     def losses_at(distance: Tensor) -> Tensor:
         # One copy of the weights at a time.
-        moved = {name: one + distance * direction[name] for name, one in weights.items()}
+        moved = {
+            name: one + distance * direction[name] for name, one in weights.items()
+        }
         return torch.cat([losses(moved, *part) for part in parts])
 
     with torch.no_grad():
@@ -95,7 +139,9 @@ def central_differences(losses: Losses, weights: Weights, direction: Weights, pa
 
 @contextmanager
 def forward_mode(what: str, instead: str) -> Iterator[None]:
-    """Context of a forward-mode pass that `what` needs. Raises SettingsError if a layer does not support it."""
+    """Context of a forward-mode pass that `what` needs. Raises SettingsError if a layer
+    does not support it.
+    """
     with warnings.catch_warnings(), supported(what, instead):
         # PyTorch warns about its own formulas when they are first used.
         warnings.filterwarnings("ignore", r"`torch\.jit\.script")
@@ -104,7 +150,9 @@ def forward_mode(what: str, instead: str) -> Iterator[None]:
 
 @contextmanager
 def supported(what: str, instead: str) -> Iterator[None]:
-    """Context of a pass that some layers do not support. Raises SettingsError if PyTorch fails in it."""
+    """Context of a pass that some layers do not support. Raises SettingsError if
+    PyTorch fails in it.
+    """
     try:
         yield
     except (RuntimeError, ValueError) as error:
@@ -116,7 +164,9 @@ def supported(what: str, instead: str) -> Iterator[None]:
 
 @contextmanager
 def differentiable_attention() -> Iterator[None]:
-    """Use the attention kernel that supports forward mode; PyTorch's fast kernels do not."""
+    """Use the attention kernel that supports forward mode; PyTorch's fast kernels do
+    not.
+    """
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:

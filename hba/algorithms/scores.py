@@ -1,7 +1,9 @@
-"""Score function estimates (Williams 1992) of gradients of expectations over the draws of a policy.
+"""Score function estimates (Williams 1992) of gradients of expectations over the draws
+of a policy.
 
-Symbols as in lookahead.py. A draw is a sequence of decisions: whether the image gets one more operation, whether a slot
-fires, and with which magnitude. Each decision that was made has a score, the gradient of its log probability.
+Symbols as in lookahead.py. A draw is a sequence of decisions: whether the image gets
+one more operation, whether a slot fires, and with which magnitude. Each decision that
+was made has a score, the gradient of its log probability.
 """
 
 from typing import NamedTuple
@@ -16,10 +18,12 @@ from hba.policy.space import SearchSpace
 
 
 class AugmentedBatch(NamedTuple):
-    """Augmented images (B, C, H, W) as the network gets them, their labels, and the trace of their draws.
+    """Augmented images (B, C, H, W) as the network gets them, their labels, and the
+    trace of their draws.
 
-    values (B, n): lambda + sigma epsilon in natural units. noise (B, n): epsilon. sigma: its scale. draws: number of
-    draws per image; the first draws of all images come first. regularizers: columns of those that act on images.
+    values (B, n): lambda + sigma epsilon in natural units. noise (B, n): epsilon.
+    sigma: its scale. draws: number of draws per image; the first draws of all images
+    come first. regularizers: columns of those that act on images.
     """
 
     images: Tensor
@@ -32,11 +36,15 @@ class AugmentedBatch(NamedTuple):
     regularizers: Tensor | None = None
 
 
-def expected_score(space: SearchSpace, batch: AugmentedBatch, rewards: Tensor) -> Tensor:
-    """Gradient (n,) of the expected reward with respect to lambda, estimated from rewards (B,).
+def expected_score(
+    space: SearchSpace, batch: AugmentedBatch, rewards: Tensor
+) -> Tensor:
+    """Gradient (n,) of the expected reward with respect to lambda, estimated from
+    rewards (B,).
 
-    The score of a probability p = sigmoid(logit) is fired - p if the slot was visited. The score of a magnitude that
-    was used, or of a regularizer on images, is that of its normal distribution, epsilon / sigma. All others are 0.
+    The score of a probability p = sigmoid(logit) is fired - p if the slot was visited.
+    The score of a magnitude that was used, or of a regularizer on images, is that of
+    its normal distribution, epsilon / sigma. All others are 0.
     """
     columns = space.slot_columns(rewards.device)
     score = rewards.new_zeros(len(rewards), space.n + 1)
@@ -55,19 +63,24 @@ def expected_score(space: SearchSpace, batch: AugmentedBatch, rewards: Tensor) -
 
 
 def divergence_curvature(space: SearchSpace, batch: AugmentedBatch) -> Tensor:
-    """Curvature (n,) of the divergence of the policy from its start. Times lambda - start, it is the gradient.
+    """Curvature (n,) of the divergence of the policy from its start. Times lambda -
+    start, it is the gradient.
 
-    The divergence is the Kullback-Leibler divergence of each decision that was made from the same decision at the start
-    with the same noise; the set of decisions that were made counts as given. For a probability p, the gradient is
-    p (1 - p) (lambda - start); for a magnitude, (lambda - start) / sigma^2. With the weight w of the divergence, a
-    magnitude settles sigma^2 / w times the slope of the reward from the start (docs/method.md: probabilities).
+    The divergence is the Kullback-Leibler divergence of each decision that was made
+    from the same decision at the start with the same noise; the set of decisions that
+    were made counts as given. For a probability p, the gradient is p (1 - p) (lambda -
+    start); for a magnitude, (lambda - start) / sigma^2. With the weight w of the
+    divergence, a magnitude settles sigma^2 / w times the slope of the reward from the
+    start (docs/method.md: probabilities).
     """
     values, walk = batch.values, batch.walk
     columns = space.slot_columns(values.device)
     curvature = values.new_zeros(space.n + 1)
     if space.searches_count:
         p = values[:, columns.counts]
-        curvature[columns.counts] = (_steps_asked(space, walk) * p * (1 - p)).mean(dim=0)
+        curvature[columns.counts] = (_steps_asked(space, walk) * p * (1 - p)).mean(
+            dim=0
+        )
     p = values[:, columns.probability]
     curvature[columns.probability] = (walk.visited * p * (1 - p)).mean(dim=0)
     # Slots without a magnitude use the column after the last.
@@ -79,5 +92,7 @@ def divergence_curvature(space: SearchSpace, batch: AugmentedBatch) -> Tensor:
 
 
 def _steps_asked(space: SearchSpace, walk: SampleTrace) -> Tensor:
-    """Which decisions on one more operation were made, (B, max_count): all until the image had K operations."""
+    """Which decisions on one more operation were made, (B, max_count): all until the
+    image had K operations.
+    """
     return torch.arange(space.max_count, device=walk.count.device) <= walk.count

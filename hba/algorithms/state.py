@@ -1,4 +1,6 @@
-"""Everything that changes during a search: the hyperparameters, the weights, and their optimizer."""
+"""Everything that changes during a search: the hyperparameters, the weights, and their
+optimizer.
+"""
 
 import copy
 from collections.abc import Callable
@@ -22,11 +24,15 @@ from hba.utils.graphs import EAGER
 from hba.utils.seeding import derived_seed
 
 Networks = Callable[[int], nn.Module]
-"""Returns the initial network of a member, counted from 0. A search with one network uses member 0."""
+"""Returns the initial network of a member, counted from 0. A search with one network
+uses member 0.
+"""
 
 
 def named_networks(model: str, n_classes: int, seed: int, *further: Any) -> Networks:
-    """Networks of one model, each with its own initial weights. further: arguments of build_model."""
+    """Networks of one model, each with its own initial weights. further: arguments of
+    build_model.
+    """
 
     def network(member: int) -> nn.Module:
         label = "weights" if member == 0 else f"weights of member {member}"
@@ -37,7 +43,9 @@ def named_networks(model: str, n_classes: int, seed: int, *further: Any) -> Netw
 
 @dataclass(kw_only=True)
 class InnerModel:
-    """The trained weights and their optimizer. schedule: of the learning rate, which changes at every step."""
+    """The trained weights and their optimizer. schedule: of the learning rate, which
+    changes at every step.
+    """
 
     optimizer: Optimizer
     schedule: LRScheduler
@@ -48,14 +56,20 @@ class InnerModel:
         return float(self.schedule.get_last_lr()[0])
 
     def update(self) -> None:
-        """Make one step along the gradients of the weights, averaged over all processes; the schedule makes its own."""
-        collectives.average_gradients(one for group in self.optimizer.param_groups for one in group["params"])
+        """Make one step along the gradients of the weights, averaged over all
+        processes; the schedule makes its own.
+        """
+        collectives.average_gradients(
+            one for group in self.optimizer.param_groups for one in group["params"]
+        )
         self.optimizer.step()
         # Frees the memory of the gradients for the next pass.
         self.optimizer.zero_grad()
 
     def observe(self, loss: float) -> None:
-        """Pass the validation loss of a finished epoch to the schedule, if it depends on it."""
+        """Pass the validation loss of a finished epoch to the schedule, if it depends
+        on it.
+        """
         if isinstance(self.schedule, Plateau):
             self.schedule.observe(loss)
 
@@ -84,7 +98,9 @@ class NetworkModel(InnerModel):
         return self.network(images)
 
     def learn(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Make one step on a batch (B, C, H, W) of the network's input; return loss () and share of errors ()."""
+        """Make one step on a batch (B, C, H, W) of the network's input; return loss ()
+        and share of errors ().
+        """
         self.network.train()
         logits = self.forward(images)
         loss = loss_of(logits, labels)
@@ -112,12 +128,21 @@ class HyperModel(InnerModel):
 
     @classmethod
     def of(cls, task: Task, network: nn.Module, lam: Tensor, sharing: str) -> Self:
-        """phi starts at the network's weights. The optimizer has two groups: the weights, and their response."""
-        directions = torch.Generator().manual_seed(derived_seed(task.config.seed, "hyper-layers"))
+        """phi starts at the network's weights. The optimizer has two groups: the
+        weights, and their response.
+        """
+        directions = torch.Generator().manual_seed(
+            derived_seed(task.config.seed, "hyper-layers")
+        )
         columns = task.regularization.dropout_columns
         rates = TunedRates(columns, task.space.decode) if columns else None
-        hypernetwork = HyperNetwork(network, len(lam), sharing, directions, rates).to(task.device)
-        weights, response = [*hypernetwork.current_parameters().values()], hypernetwork.response_parameters()
+        hypernetwork = HyperNetwork(network, len(lam), sharing, directions, rates).to(
+            task.device
+        )
+        weights, response = (
+            [*hypernetwork.current_parameters().values()],
+            hypernetwork.response_parameters(),
+        )
         groups: list[dict[str, Any]] = [{"params": weights}, {"params": response}]
         if task.regularization.weight_decay_column is not None:
             # A tuned weight decay is part of the loss, with a value for each image.
@@ -161,10 +186,18 @@ class EpochTotals:
             total.zero_()
 
     def means(self) -> tuple[float, float, float | None]:
-        """Mean training loss, training error in per cent, mean loss of the lambda steps (None without any)."""
+        """Mean training loss, training error in per cent, mean loss of the lambda steps
+        (None without any).
+        """
         self.share()
-        loss, error, n_train, lambda_loss, n_lambda = torch.stack([*vars(self).values()]).tolist()
-        return loss / n_train, 100 * error / n_train, lambda_loss / n_lambda if n_lambda else None
+        loss, error, n_train, lambda_loss, n_lambda = torch.stack(
+            [*vars(self).values()]
+        ).tolist()
+        return (
+            loss / n_train,
+            100 * error / n_train,
+            lambda_loss / n_lambda if n_lambda else None,
+        )
 
 
 L = TypeVar("L", bound=InnerModel)
@@ -172,10 +205,12 @@ L = TypeVar("L", bound=InnerModel)
 
 @dataclass(kw_only=True)
 class SearchState(Generic[L]):
-    """Everything that changes during a search. Subclasses may add fields; all fields are saved and restored.
+    """Everything that changes during a search. Subclasses may add fields; all fields
+    are saved and restored.
 
-    lam (n,): the current hyperparameters, as logits. learner: the weights and their optimizer. train_stream: batches
-    of D_T. generator: for all random numbers of the search. step: training steps so far. graphs, not saved: run steps.
+    lam (n,): the current hyperparameters, as logits. learner: the weights and their
+    optimizer. train_stream: batches of D_T. generator: for all random numbers of the
+    search. step: training steps so far. graphs, not saved: run steps.
     """
 
     graphs = EAGER
@@ -190,8 +225,18 @@ class SearchState(Generic[L]):
     @classmethod
     def of(cls, task: Task, lam: Tensor, learner: L, **further: Any) -> Self:
         """The state before the first step. further: fields of a subclass."""
-        stream, totals = task.train_stream(), EpochTotals(*torch.zeros(5, device=task.device).unbind())
-        return cls(lam=lam, learner=learner, train_stream=stream, generator=task.generator(), totals=totals, **further)
+        stream, totals = (
+            task.train_stream(),
+            EpochTotals(*torch.zeros(5, device=task.device).unbind()),
+        )
+        return cls(
+            lam=lam,
+            learner=learner,
+            train_stream=stream,
+            generator=task.generator(),
+            totals=totals,
+            **further,
+        )
 
     @property
     def steps_per_epoch(self) -> int:

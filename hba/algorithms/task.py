@@ -1,4 +1,6 @@
-"""The task of a search: its batches, its augmentation and its loss. A task does not change during a search."""
+"""The task of a search: its batches, its augmentation and its loss. A task does not
+change during a search.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,10 +30,11 @@ from hba.utils.seeding import derived_seed, generator_for
 
 
 class Task:
-    """The interface between algorithms and data. A subclass defines the batches and the loss.
+    """The interface between algorithms and data. A subclass defines the batches and the
+    loss.
 
-    A batch is a pair of inputs, which have a length B, and labels. By default, the network takes the inputs as they
-    are, and its outputs are logits (B, classes).
+    A batch is a pair of inputs, which have a length B, and labels. By default, the
+    network takes the inputs as they are, and its outputs are logits (B, classes).
     """
 
     config: Any
@@ -48,7 +51,9 @@ class Task:
 
     @cached_property
     def image_columns(self) -> Tensor | None:
-        """Columns of the regularizers that act on images, on the device; None if there are none."""
+        """Columns of the regularizers that act on images, on the device; None if there
+        are none.
+        """
         columns = self.regularization.image_columns
         return torch.tensor(columns, device=self.device) if columns else None
 
@@ -56,10 +61,15 @@ class Task:
     def through_weights(self) -> Tensor:
         """Which hyperparameters act through the weights, bool (n,) on the device."""
         on_images = {*range(self.space.n_of_policy), *self.regularization.image_columns}
-        return torch.tensor([column not in on_images for column in range(self.space.n)], device=self.device)
+        return torch.tensor(
+            [column not in on_images for column in range(self.space.n)],
+            device=self.device,
+        )
 
     def train_stream(self) -> Any:
-        """Endless batches of the training set D_T, with the interface of hba.data.loader.BatchStream."""
+        """Endless batches of the training set D_T, with the interface of
+        hba.data.loader.BatchStream.
+        """
         raise NotImplementedError
 
     def val_stream(self, batch_size: int) -> Any:
@@ -67,25 +77,39 @@ class Task:
         raise NotImplementedError
 
     def generator(self) -> torch.Generator:
-        """The random generator, on the device, of all random numbers that the search itself draws."""
+        """The random generator, on the device, of all random numbers that the search
+        itself draws.
+        """
         return generator_for(self.config.seed, "augmentation", self.device)
 
     def noise(self, n_rows: int, generator: torch.Generator) -> Tensor:
-        """epsilon: standard normal numbers (B, n), one row per input; 0 for hyperparameters that are not searched."""
+        """epsilon: standard normal numbers (B, n), one row per input; 0 for
+        hyperparameters that are not searched.
+        """
         options: Any = {"generator": generator, "device": generator.device}
-        drawn = draw_then_shard(n_rows, lambda n: torch.randn(n, self.space.n, **options))
+        drawn = draw_then_shard(
+            n_rows, lambda n: torch.randn(n, self.space.n, **options)
+        )
         return drawn.to(self.device) * self.space.is_searched(self.device)
 
     def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
-        """The optimizer of the weights and its learning rate schedule, from the settings."""
+        """The optimizer of the weights and its learning rate schedule, from the
+        settings.
+        """
         raise NotImplementedError
 
     def augment(self, inputs: Any, lam: Tensor, generator: torch.Generator) -> Any:
-        """The network's input for a training batch, augmented with one lambda for each input (B, n)."""
+        """The network's input for a training batch, augmented with one lambda for each
+        input (B, n).
+        """
         return inputs
 
-    def augment_with(self, values: Tensor, inputs: Any, generator: torch.Generator) -> tuple[Any, SampleTrace]:
-        """Like augment, with values (B, n) in natural units for each input; also returns the drawn decisions."""
+    def augment_with(
+        self, values: Tensor, inputs: Any, generator: torch.Generator
+    ) -> tuple[Any, SampleTrace]:
+        """Like augment, with values (B, n) in natural units for each input; also
+        returns the drawn decisions.
+        """
         raise NotImplementedError
 
     def as_measured(self, inputs: Any) -> Any:
@@ -104,7 +128,9 @@ class Task:
         """Pass a stream the outputs that its next batch needs; images need none."""
 
     def validation_loss(self, predict: Callable[[Any], Any]) -> Tensor:
-        """Mean loss () on all of D_V, on the device. predict: maps the network's input to its outputs."""
+        """Mean loss () on all of D_V, on the device. predict: maps the network's input
+        to its outputs.
+        """
         raise NotImplementedError
 
 
@@ -112,8 +138,9 @@ class Task:
 class ImageTask(Task):
     """A search on labelled images.
 
-    data: training set D_T and validation set D_V, on their device. fill (C,): the colour of uncovered pixels.
-    candidates: for each step of a draw, the numbers of the operations that can be used; None for all.
+    data: training set D_T and validation set D_V, on their device. fill (C,): the
+    colour of uncovered pixels. candidates: for each step of a draw, the numbers of the
+    operations that can be used; None for all.
     """
 
     config: CommonSearchConfig
@@ -127,22 +154,35 @@ class ImageTask(Task):
     def device(self) -> torch.device:
         return self.data.train.device
 
-    def augment(self, inputs: Tensor, lam: Tensor, generator: torch.Generator) -> Tensor:
-        """Apply policy, standardisation, baseline, Cutout (paper, 4.2) to images (B, C, H, W), at a lambda each (B, n).
+    def augment(
+        self, inputs: Tensor, lam: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        """Apply policy, standardisation, baseline, Cutout (paper, 4.2) to images (B, C,
+        H, W), at a lambda each (B, n).
 
         Regularizers of the network's input come last.
         """
         return self.augment_with(self.space.decode(lam), inputs, generator)[0]
 
-    def augment_with(self, values: Tensor, inputs: Tensor, generator: torch.Generator) -> tuple[Tensor, SampleTrace]:
+    def augment_with(
+        self, values: Tensor, inputs: Tensor, generator: torch.Generator
+    ) -> tuple[Tensor, SampleTrace]:
         draw, walk = draw_with_trace(self.space, values, len(inputs), generator)
         acts = self.space.acts_on_images
-        augmented = apply_operations(self.space, draw, inputs, self.fill, self.candidates) if acts else inputs
+        augmented = (
+            apply_operations(self.space, draw, inputs, self.fill, self.candidates)
+            if acts
+            else inputs
+        )
         standardized = self.preprocessing.train(augmented, generator)
         return self.regularization.on_inputs(standardized, values, generator), walk
 
-    def mixed(self, row: Tensor, inputs: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Any]:
-        """The network's inputs, mixed by the policy with the values `row` (n,), and their labels."""
+    def mixed(
+        self, row: Tensor, inputs: Tensor, labels: Tensor, generator: torch.Generator
+    ) -> tuple[Tensor, Any]:
+        """The network's inputs, mixed by the policy with the values `row` (n,), and
+        their labels.
+        """
         if not self.space.mixing:
             return inputs, labels
         return mix(inputs, labels, Mixing.of(self.space, row), generator)
@@ -157,10 +197,16 @@ class ImageTask(Task):
     def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
         n_images = len(self.data.train)
         steps_per_epoch = n_images // min(self.config.batch_size, n_images)
-        return optimizer_for(self.config, parameters, steps_per_epoch, self.config.plateau_epochs)
+        return optimizer_for(
+            self.config, parameters, steps_per_epoch, self.config.plateau_epochs
+        )
 
     def train_stream(self) -> BatchStream:
-        return BatchStream(self.data.train, self.config.batch_size, derived_seed(self.config.seed, "training batches"))
+        return BatchStream(
+            self.data.train,
+            self.config.batch_size,
+            derived_seed(self.config.seed, "training batches"),
+        )
 
     def val_stream(self, batch_size: int) -> BatchStream:
         seed = derived_seed(self.config.seed, "validation batches")

@@ -1,1 +1,3 @@
-"""Settings of searches and evaluations, named alike in Python, in config.json and, with dashes, in commands."""
+"""Settings of searches and evaluations, named alike in Python, in config.json and, with
+dashes, in commands.
+"""

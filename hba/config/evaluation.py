@@ -1,4 +1,6 @@
-"""Settings of a policy evaluation, in layers that override the ones before: defaults, search, preset, arguments."""
+"""Settings of a policy evaluation, in layers that override the ones before: defaults,
+search, preset, arguments.
+"""
 
 import dataclasses
 from collections.abc import Mapping
@@ -7,7 +9,15 @@ from typing import Annotated, Any, Self
 import pydantic
 
 from hba.config.presets import DEFAULT_EVALUATIONS, EVALUATION_PRESETS, find_preset
-from hba.config.training import OF_OPTIMIZER, PLATEAU, SGD, SGDS, NotNegative, TrainingConfig, source_of_weights
+from hba.config.training import (
+    OF_OPTIMIZER,
+    PLATEAU,
+    SGD,
+    SGDS,
+    NotNegative,
+    TrainingConfig,
+    source_of_weights,
+)
 from hba.data.arrays import DATASET_NAMES
 from hba.data.config import COLUMN_SETTINGS, Seed, Size, format_of, resolved_data
 from hba.errors import SettingsError
@@ -16,10 +26,21 @@ from hba.utils.settings import DefaultText
 
 Values = Mapping[str, Any]
 OF_WEIGHTS = ("pretrained", "freeze", "standardize_by")
-_OF_TRAINING = ("model", "epochs", "batch_size", "learning_rate_schedule", "learning_rate_warm_up_epochs", "optimizer")
+_OF_TRAINING = (
+    "model",
+    "epochs",
+    "batch_size",
+    "learning_rate_schedule",
+    "learning_rate_warm_up_epochs",
+    "optimizer",
+)
 _OF_IMAGES = ("image_size", "split_seed", "data_root", "skip_broken")
 _OF_THESE_IMAGES = ("data", "classes", "levels")
-_OF_BASELINE = ("baseline", "baseline_like", *(field.name for field in dataclasses.fields(Baseline)))
+_OF_BASELINE = (
+    "baseline",
+    "baseline_like",
+    *(field.name for field in dataclasses.fields(Baseline)),
+)
 _IN_PIXELS = ("crop_padding", "cutout_size")
 INHERITED = (
     *(*_OF_TRAINING, *OF_OPTIMIZER, *OF_WEIGHTS),
@@ -29,22 +50,31 @@ INHERITED = (
 
 
 class EvaluationConfig(TrainingConfig):
-    """Settings of a policy evaluation. It trains on all images except the test split, or on train_size of them."""
+    """Settings of a policy evaluation. It trains on all images except the test split,
+    or on train_size of them.
+    """
 
     seeds: Size = 3
     """Trainings per schedule, each with its own seed."""
     first_seed: Seed = 0
-    """Seed of the first training; the others follow. A second evaluation needs seeds whose errors nobody has seen."""
+    """Seed of the first training; the others follow. A second evaluation needs seeds
+    whose errors nobody has seen.
+    """
     with_val: bool = False
     """Also train on the data's own validation split, as `hba auto` does."""
     spread: Annotated[NotNegative | None, DefaultText("each schedule's own")] = None
-    """Standard deviation of the logits around a schedule's values, from which each image draws; 0 disables it. It
-    applies to magnitudes and probabilities, or to magnitudes alone if a schedule varies only these."""
+    """Standard deviation of the logits around a schedule's values, from which each
+    image draws; 0 disables it. It applies to magnitudes and probabilities, or to
+    magnitudes alone if a schedule varies only these.
+    """
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Self:
         if self.learning_rate_schedule == PLATEAU:
-            raise SettingsError(f"learning_rate_schedule {PLATEAU} is for searches only; choose cosine, for example")
+            raise SettingsError(
+                f"learning_rate_schedule {PLATEAU} is for searches only; choose cosine,"
+                " for example"
+            )
         return self
 
     @property
@@ -54,54 +84,104 @@ class EvaluationConfig(TrainingConfig):
 
     @classmethod
     def like_search(
-        cls, searched: Values, settings: Values, preset: str | None = None, *, has_own_network: bool = False
+        cls,
+        searched: Values,
+        settings: Values,
+        preset: str | None = None,
+        *,
+        has_own_network: bool = False,
     ) -> Self:
-        """The settings of the search that made a schedule, if they apply, overridden by `settings`.
+        """The settings of the search that made a schedule, if they apply, overridden by
+        `settings`.
 
-        In between comes the preset, or without one, Table 11 for a dataset of the paper. has_own_network: a network is
-        given instead of `model`. SettingsError for settings that an evaluation lacks, and if a network is missing.
+        In between comes the preset, or without one, Table 11 for a dataset of the
+        paper. has_own_network: a network is given instead of `model`. SettingsError for
+        settings that an evaluation lacks, and if a network is missing.
         """
         given = resolved_data(settings)
         if "val_size" in given:
             raise SettingsError("an evaluation has no validation split; omit val_size")
-        if not (preset or has_own_network or "model" in given) and searched.get("model", "") is None:
-            raise SettingsError("the schedule was searched with a network of your own; choose a model, or give network")
-        default = find_preset(preset, EVALUATION_PRESETS)["data"] if preset else searched.get("data", "digits")
+        if (
+            not (preset or has_own_network or "model" in given)
+            and searched.get("model", "") is None
+        ):
+            raise SettingsError(
+                "the schedule was searched with a network of your own; choose a model,"
+                " or give network"
+            )
+        default = (
+            find_preset(preset, EVALUATION_PRESETS)["data"]
+            if preset
+            else searched.get("data", "digits")
+        )
         data = given.get("data") or default
-        taken = inherited(searched, given, data, has_preset=preset is not None, has_own_network=has_own_network)
+        taken = inherited(
+            searched,
+            given,
+            data,
+            has_preset=preset is not None,
+            has_own_network=has_own_network,
+        )
         known = {**taken, **given}
         if preset is not None:
             taken |= values_of(preset, EVALUATION_PRESETS, data, given)
-        elif known.get("optimizer", SGD) == SGD and source_of_weights(known.get("pretrained")) is None:
+        elif (
+            known.get("optimizer", SGD) == SGD
+            and source_of_weights(known.get("pretrained")) is None
+        ):
             # The network is the one of the search.
             of_paper = EVALUATION_PRESETS.get(DEFAULT_EVALUATIONS.get(data, ""), {})
-            taken |= {name: value for name, value in of_paper.items() if name not in ("data", "model")}
+            taken |= {
+                name: value
+                for name, value in of_paper.items()
+                if name not in ("data", "model")
+            }
         return cls.make({**taken, **given})
 
 
 def inherited(
-    earlier: Values, given: Values, data: str, *, has_preset: bool = False, has_own_network: bool = False
+    earlier: Values,
+    given: Values,
+    data: str,
+    *,
+    has_preset: bool = False,
+    has_own_network: bool = False,
 ) -> dict[str, Any]:
-    """The settings of an earlier run that apply to another run on these data, in addition to the given ones.
+    """The settings of an earlier run that apply to another run on these data, in
+    addition to the given ones.
 
-    Learning rate and weight decay belong to the optimizer, pretrained weights to the network: if another one is given,
-    they have its defaults. A preset trains with SGD, from fresh weights, and replaces the baseline augmentation.
+    Learning rate and weight decay belong to the optimizer, pretrained weights to the
+    network: if another one is given, they have its defaults. A preset trains with SGD,
+    from fresh weights, and replaces the baseline augmentation.
 
-    Settings of images do not apply to another dataset. A folder may have moved, so other data of your own keep them,
-    except for classes, levels, and columns if the format has none. Sizes in pixels scale with the image size.
+    Settings of images do not apply to another dataset. A folder may have moved, so
+    other data of your own keep them, except for classes, levels, and columns if the
+    format has none. Sizes in pixels scale with the image size.
     """
     optimizer, model = earlier.get("optimizer", SGD), earlier.get("model")
     chosen = given.get("optimizer", SGD if has_preset else optimizer)
-    has_same_model = not (has_own_network or has_preset) and given.get("model", model) == model
-    has_weights = source_of_weights(given.get("pretrained", earlier.get("pretrained"))) is not None
+    has_same_model = (
+        not (has_own_network or has_preset) and given.get("model", model) == model
+    )
+    has_weights = (
+        source_of_weights(given.get("pretrained", earlier.get("pretrained")))
+        is not None
+    )
     names = [
         *(() if has_preset else _OF_TRAINING),
-        *(OF_OPTIMIZER if chosen == optimizer or (chosen in SGDS and optimizer in SGDS) else ()),
+        *(
+            OF_OPTIMIZER
+            if chosen == optimizer or (chosen in SGDS and optimizer in SGDS)
+            else ()
+        ),
         *(OF_WEIGHTS if has_same_model and has_weights else ()),
     ]
     before = earlier.get("data", "digits")
     if data == before or not {data, before} & set(DATASET_NAMES):
-        has_columns = data not in DATASET_NAMES and format_of(data) in ("table", "saved")
+        has_columns = data not in DATASET_NAMES and format_of(data) in (
+            "table",
+            "saved",
+        )
         has_baseline = has_preset or given.get("baseline") or given.get("baseline_like")
         names += [
             *_OF_IMAGES,
@@ -115,27 +195,47 @@ def inherited(
         found.pop("model", None)
     size, given_size = found.get("image_size"), given.get("image_size")
     if isinstance(size, int) and isinstance(given_size, int):
-        found |= {name: round(found[name] * (given_size / size)) for name in _IN_PIXELS if found.get(name)}
+        found |= {
+            name: round(found[name] * (given_size / size))
+            for name in _IN_PIXELS
+            if found.get(name)
+        }
     return found
 
 
-def of_earlier_run(earlier: Values, given: Values, *, has_own_network: bool = False) -> dict[str, Any]:
-    """Settings of an earlier run for a new one: all but the device, and what does not apply. given: resolved_data."""
+def of_earlier_run(
+    earlier: Values, given: Values, *, has_own_network: bool = False
+) -> dict[str, Any]:
+    """Settings of an earlier run for a new one: all but the device, and what does not
+    apply. given: resolved_data.
+    """
     data = given.get("data") or earlier.get("data", "digits")
     taken = inherited(earlier, given, data, has_own_network=has_own_network)
-    others = ("device", *INHERITED, *(() if "split_seed" in taken else ("train_size", "val_size")))
-    return {**{name: value for name, value in earlier.items() if name not in others}, **taken}
+    others = (
+        "device",
+        *INHERITED,
+        *(() if "split_seed" in taken else ("train_size", "val_size")),
+    )
+    return {
+        **{name: value for name, value in earlier.items() if name not in others},
+        **taken,
+    }
 
 
-def values_of(preset: str, presets: Mapping[str, Values], data: Any, given: Values) -> dict[str, Any]:
+def values_of(
+    preset: str, presets: Mapping[str, Values], data: Any, given: Values
+) -> dict[str, Any]:
     """The values of a preset for these data.
 
-    Your own data have the baseline augmentation of the preset's dataset, unless another is given, but not its list of
-    classes. Values that suit SGD only are omitted with another optimizer.
+    Your own data have the baseline augmentation of the preset's dataset, unless another
+    is given, but not its list of classes. Values that suit SGD only are omitted with
+    another optimizer.
     """
     values = dict(find_preset(preset, presets))
     if given.get("optimizer", SGD) not in SGDS:
-        values = {name: value for name, value in values.items() if name not in OF_OPTIMIZER}
+        values = {
+            name: value for name, value in values.items() if name not in OF_OPTIMIZER
+        }
     if data != values["data"]:
         values.pop("classes", None)
     if data in DATASET_NAMES or given.get("baseline"):

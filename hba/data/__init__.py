@@ -6,5 +6,17 @@ from hba.data.images import EvaluationData, LabelledImages, SearchData
 from hba.data.load import load_evaluation_data, load_search_data, prepare
 from hba.data.reading import load_image
 
-__all__ = ["DATASET_NAMES", "EvaluationData", "LabelledImages", "Prepared", "SearchData"]
-__all__ += ["from_dataset", "load_evaluation_data", "load_image", "load_search_data", "prepare"]
+__all__ = [
+    "DATASET_NAMES",
+    "EvaluationData",
+    "LabelledImages",
+    "Prepared",
+    "SearchData",
+]
+__all__ += [
+    "from_dataset",
+    "load_evaluation_data",
+    "load_image",
+    "load_search_data",
+    "prepare",
+]

@@ -1,4 +1,6 @@
-"""Images in arrays: .npz files, torch Datasets, and the named data sets of scikit-learn and torchvision."""
+"""Images in arrays: .npz files, torch Datasets, and the named data sets of scikit-learn
+and torchvision.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +17,14 @@ from torch.utils.data import Dataset
 from torchvision.transforms.v2 import functional as TF
 
 from hba.data.folder import folder_source
-from hba.data.images import CHANNELS, SHAPES, LabelledImages, OnRead, channels_axis, checked_images
+from hba.data.images import (
+    CHANNELS,
+    SHAPES,
+    LabelledImages,
+    OnRead,
+    channels_axis,
+    checked_images,
+)
 from hba.data.labels import class_name, split_role
 from hba.data.leakage import ImageHash, hash_of_pixels
 from hba.data.pool import Items, Part, Pool, Source, source_of
@@ -31,22 +40,33 @@ NATIVE_IMAGE_SIZES: Mapping[str, int] = {
 DATASET_NAMES = tuple(NATIVE_IMAGE_SIZES)
 """Names of the data sets that `hba.search` and `hba.evaluate` accept."""
 
-TORCHVISION: Mapping[str, tuple[str, Sequence[Mapping[str, Any]], Mapping[str, Any]]] = {
+TORCHVISION: Mapping[
+    str, tuple[str, Sequence[Mapping[str, Any]], Mapping[str, Any]]
+] = {
     "cifar10": ("CIFAR10", [{"train": True}], {"train": False}),
     "cifar100": ("CIFAR100", [{"train": True}], {"train": False}),
     "fashionmnist": ("FashionMNIST", [{"train": True}], {"train": False}),
     "svhn": ("SVHN", [{"split": "train"}], {"split": "test"}),
     "svhn-full": ("SVHN", [{"split": "train"}, {"split": "extra"}], {"split": "test"}),
 }
-"""torchvision's class, with arguments for training and testing. svhn: 73,257 core images; svhn-full: 531,131 more."""
+"""torchvision's class, with arguments for training and testing. svhn: 73,257 core
+images; svhn-full: 531,131 more.
+"""
 
 ARRAY_NAME = re.compile(r"(?:(\w+)_)?(images|labels|x|y)(?:_(\w+))?", re.IGNORECASE)
-"""Accepted names of arrays, with or without the name of a split before or after: train_images, x_test."""
+"""Accepted names of arrays, with or without the name of a split before or after:
+train_images, x_test.
+"""
 
 
 def fitted_channels(pixels: np.ndarray, image_size: int) -> Tensor:
     """Fit uint8 (C, H, W) to a square, each channel as Pillow fits a grey image."""
-    return torch.cat([fitted(Image.fromarray(np.ascontiguousarray(channel)), image_size)[:1] for channel in pixels])
+    return torch.cat(
+        [
+            fitted(Image.fromarray(np.ascontiguousarray(channel)), image_size)[:1]
+            for channel in pixels
+        ]
+    )
 
 
 def resized(pixels: np.ndarray, image_size: int) -> Tensor:
@@ -56,9 +76,11 @@ def resized(pixels: np.ndarray, image_size: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class ArrayItems(Items):
-    """Images of an array (N, C, H, W), which `load` returns when it is first needed. One channel becomes three.
+    """Images of an array (N, C, H, W), which `load` returns when it is first needed.
+    One channel becomes three.
 
-    place: where the images are, for messages. resize: called for images that do not have the requested size.
+    place: where the images are, for messages. resize: called for images that do not
+    have the requested size.
     """
 
     load: Callable[[], np.ndarray]
@@ -93,11 +115,13 @@ class ArrayItems(Items):
 
 
 def npz_source(file: Path) -> Source:
-    """Arrays `images` and `labels`, or a pair for each split: `train_images`, `train_labels`, `test_images`, ...
+    """Arrays `images` and `labels`, or a pair for each split: `train_images`,
+    `train_labels`, `test_images`, ...
 
-    `x` and `y` mean the same. images: (N, H, W) or (N, H, W, C). labels: (N,) or (N, 1), numbers or names, which are
-    sorted as text; or (N, classes) of 0 and 1 for several labels per image, whose classes are named by the number of
-    the column. Images are ordered as in source_of. DataError for unusable files.
+    `x` and `y` mean the same. images: (N, H, W) or (N, H, W, C). labels: (N,) or (N,
+    1), numbers or names, which are sorted as text; or (N, classes) of 0 and 1 for
+    several labels per image, whose classes are named by the number of the column.
+    Images are ordered as in source_of. DataError for unusable files.
     """
     images, labels = dict[str, str](), dict[str, Any]()
     there = _opened(file)
@@ -109,21 +133,37 @@ def npz_source(file: Path) -> Source:
                 images[role] = name
             else:
                 labels[role] = _opened(file, name)
-    if "train" not in labels or set(images) != set(labels) or len(images) + len(labels) != len(there):
-        names = "images and labels (or x and y), or a pair for each split (train_images, x_test, y_test, ...)"
-        raise DataError(f"{file} must hold the arrays {names}, and no others, got {', '.join(there) or 'none'}")
+    if (
+        "train" not in labels
+        or set(images) != set(labels)
+        or len(images) + len(labels) != len(there)
+    ):
+        names = (
+            "images and labels (or x and y), or a pair for each split (train_images,"
+            " x_test, y_test, ...)"
+        )
+        raise DataError(
+            f"{file} must hold the arrays {names}, and no others, got"
+            f" {', '.join(there) or 'none'}"
+        )
     columns = labels["train"].shape[1:] if labels["train"].shape[1:] != (1,) else ()
 
     def part(role: str) -> Part:
         found, what = labels[role], f"the {role} labels of {file}"
         if not (len(columns) < 2 and found.shape[1:] in (columns, columns or (1,))):
-            raise DataError(f"{what} must have the shape (N,), (N, 1) or (N, classes), got {found.shape}")
+            raise DataError(
+                f"{what} must have the shape (N,), (N, 1) or (N, classes), got"
+                f" {found.shape}"
+            )
         if columns and not np.isin(found, (0, 1)).all():
             raise DataError(f"{what} must hold 0 and 1 only, a column for each class")
         if columns:
             names = [tuple(map(str, np.flatnonzero(row))) for row in found]
         else:
-            names = [(class_name(label, f"number {n} of {what}"),) for n, label in enumerate(found.ravel().tolist())]
+            names = [
+                (class_name(label, f"number {n} of {what}"),)
+                for n, label in enumerate(found.ravel().tolist())
+            ]
         load = partial(_images, file, images[role], len(found))
         items = ArrayItems(load, f"{images[role]} in {file}", fitted_channels)
         numbers = tuple(map(str, range(*columns))) if columns else ()
@@ -138,8 +178,13 @@ def _images(file: Path, name: str, n_labels: int) -> np.ndarray:
     images = found[..., None] if found.ndim == 3 else found
     axis = channels_axis(images.shape)
     if axis is None or len(images) != n_labels or images.dtype.kind not in "uif":
-        rule = f"numbers, preferably uint8, of the shape {SHAPES}, one image for each of the {n_labels} labels"
-        raise DataError(f"{name} of {file} must hold {rule}, got {found.dtype} of {found.shape}")
+        rule = (
+            f"numbers, preferably uint8, of the shape {SHAPES}, one image for each of"
+            f" the {n_labels} labels"
+        )
+        raise DataError(
+            f"{name} of {file} must hold {rule}, got {found.dtype} of {found.shape}"
+        )
     return images.transpose(0, 3, 1, 2) if axis == 3 else images
 
 
@@ -150,71 +195,118 @@ def _opened(file: Path, name: str | None = None) -> Any:
             return arrays.files if name is None else np.asarray(arrays[name])
     except Exception as error:
         # A damaged file makes NumPy and zipfile raise exceptions of any kind.
-        raise DataError(f"cannot read the arrays of {file} ({reason_of(error)}); use numpy.savez") from None
+        raise DataError(
+            f"cannot read the arrays of {file} ({reason_of(error)}); use numpy.savez"
+        ) from None
 
 
 def in_memory(images: np.ndarray, labels: np.ndarray, place: str) -> Pool:
     """Images uint8 (N, C, H, W) as a pool. place: see ArrayItems."""
-    return Pool(ArrayItems(lambda: images, place, resized), labels.astype(np.int64), np.arange(len(labels)))
+    return Pool(
+        ArrayItems(lambda: images, place, resized),
+        labels.astype(np.int64),
+        np.arange(len(labels)),
+    )
 
 
 def builtin_source(name: str, root: Path, download: bool) -> Source:
-    """The data set of that exact name. root: folder that holds torchvision's files and the folder of ImageNet."""
+    """The data set of that exact name. root: folder that holds torchvision's files and
+    the folder of ImageNet.
+    """
     if name == "digits":
-        # Part of scikit-learn: 1,797 handwritten digits, 8x8 in 17 grey levels. 700 are not test images.
+        # Part of scikit-learn: 1,797 handwritten digits, 8x8 in 17 grey levels. 700 are
+        # not test images.
         from sklearn.datasets import load_digits
 
         digits = load_digits()
-        pool = in_memory(np.round(digits.images * (255 / 16)).astype(np.uint8)[:, None], digits.target, name)
+        pool = in_memory(
+            np.round(digits.images * (255 / 16)).astype(np.uint8)[:, None],
+            digits.target,
+            name,
+        )
         return Source(name, tuple(map(str, range(10))), pool, test_size=1097)
     if name != "imagenet":
         _, training, testing = TORCHVISION[name]
         pool, class_names = _torchvision_pool(name, training, root, download)
-        return Source(name, class_names, pool, test=lambda: _torchvision_pool(name, [testing], root, download)[0])
-    # Errors are reported on the validation images of ILSVRC 2012, so no search may see them.
+        return Source(
+            name,
+            class_names,
+            pool,
+            test=lambda: _torchvision_pool(name, [testing], root, download)[0],
+        )
+    # Errors are reported on the validation images of ILSVRC 2012, so no search may see
+    # them.
     splits = {"train": root / name / "train", "test": root / name / "val"}
     if not all(folder.is_dir() for folder in splits.values()):
-        raise DataError(f"{root / name} must hold the folders train and val; set --data-root to the folder around it")
+        raise DataError(
+            f"{root / name} must hold the folders train and val; set --data-root to the"
+            " folder around it"
+        )
     return replace(folder_source(root / name, splits), name=name)
 
 
 def _torchvision_pool(
     name: str, arguments: Sequence[Mapping[str, Any]], root: Path, download: bool
 ) -> tuple[Pool, tuple[str, ...]]:
-    """The concatenated images of torchvision data sets, and the class names of the first."""
+    """The concatenated images of torchvision data sets, and the class names of the
+    first.
+    """
     import torchvision.datasets
 
     kind = getattr(torchvision.datasets, TORCHVISION[name][0])
     try:
         parts = [kind(str(root), download=download, **one) for one in arguments]
         if kind is torchvision.datasets.SVHN:
-            # For all other data sets, torchvision checks the test files when it opens the training files.
+            # For all other data sets, torchvision checks the test files when it opens
+            # the training files.
             filename = kind.split_list["test"][1]
             if not (download or (root / filename).is_file()):
                 raise RuntimeError(f"there is no {filename}")
     except (RuntimeError, OSError) as error:
-        raise DataError(f"{name} is not in {root} ({reason_of(error)}); use --data-root, or --download") from None
+        raise DataError(
+            f"{name} is not in {root} ({reason_of(error)}); use --data-root, or"
+            " --download"
+        ) from None
     images = np.concatenate([np.asarray(part.data) for part in parts])
     images = images[:, None] if images.ndim == 3 else images
     images = images.transpose(0, 3, 1, 2) if images.shape[-1] == 3 else images
-    labels = np.concatenate([np.asarray(part.targets if hasattr(part, "targets") else part.labels) for part in parts])
-    class_names = getattr(parts[0], "classes", None) or map(str, range(labels.max() + 1))
+    labels = np.concatenate(
+        [
+            np.asarray(part.targets if hasattr(part, "targets") else part.labels)
+            for part in parts
+        ]
+    )
+    class_names = getattr(parts[0], "classes", None) or map(
+        str, range(labels.max() + 1)
+    )
     return in_memory(images, labels, name), tuple(class_names)
 
 
 def from_dataset(
-    dataset: Dataset[Any] | Sequence[Any], *, image_size: int, on_read: OnRead | None = None
+    dataset: Dataset[Any] | Sequence[Any],
+    *,
+    image_size: int,
+    on_read: OnRead | None = None,
 ) -> LabelledImages:
     """Read the images of a Dataset, such as torchvision's, for `hba.data.SearchData`.
 
-    dataset: a Dataset with a length, or a list, of pairs (image, label). Each is read once, so random transforms are
-    drawn once. An image is a PIL image of at most 8 bits, a tensor (C, H, W) or an array (H, W, C), uint8 or floating
-    point in [0, 1]. As for the images of a folder, a PIL image is turned upright by its EXIF data, the shorter side is
-    resized to image_size pixels, and the centre is cropped. on_read: see OnRead. DataError for anything else.
+    dataset: a Dataset with a length, or a list, of pairs (image, label). Each is read
+    once, so random transforms are drawn once. An image is a PIL image of at most 8
+    bits, a tensor (C, H, W) or an array (H, W, C), uint8 or floating point in [0, 1].
+    As for the images of a folder, a PIL image is turned upright by its EXIF data, the
+    shorter side is resized to image_size pixels, and the centre is cropped. on_read:
+    see OnRead. DataError for anything else.
     """
-    if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__") and len(dataset)):
-        rule = "a list or Dataset with __len__ and __getitem__ of at least one pair (image, label)"
-        remedy = "for a DataLoader, give its .dataset; without a length, give list(dataset)"
+    if not (
+        hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__") and len(dataset)
+    ):
+        rule = (
+            "a list or Dataset with __len__ and __getitem__ of at least one pair"
+            " (image, label)"
+        )
+        remedy = (
+            "for a DataLoader, give its .dataset; without a length, give list(dataset)"
+        )
         raise DataError(f"data must be {rule}, got {type(dataset).__name__}; {remedy}")
     images: list[Tensor] = []
     labels: list[int] = []
@@ -224,7 +316,10 @@ def from_dataset(
             images.append(fitted(picture(image), image_size))
             labels.append(whole_number("the label", label))
         except (TypeError, ValueError, OSError) as error:
-            text = f"the dataset must have pairs (image, label), but item {number} is not such a pair"
+            text = (
+                f"the dataset must have pairs (image, label), but item {number} is not"
+                " such a pair"
+            )
             raise DataError(f"{text}: {reason_of(error)}") from None
         if on_read is not None:
             on_read(number + 1, len(dataset))
@@ -238,7 +333,12 @@ def picture(image: Any) -> Image.Image:
         if is_deep(image):
             raise DataError("it has more than 8 bits; scale it to 8 bits")
         return ImageOps.exif_transpose(image)
-    pixels = checked_images((image if isinstance(image, Tensor) else np.asarray(image))[None])[0]
+    pixels = checked_images(
+        (image if isinstance(image, Tensor) else np.asarray(image))[None]
+    )[0]
     if len(pixels) not in CHANNELS:
-        raise DataError(f"images must have 1 or 3 channels, got {len(pixels)}; give others as hba.data.LabelledImages")
+        raise DataError(
+            f"images must have 1 or 3 channels, got {len(pixels)}; give others as"
+            " hba.data.LabelledImages"
+        )
     return TF.to_pil_image(pixels)

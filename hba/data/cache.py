@@ -1,9 +1,12 @@
-"""Prepared images: `hba prepare` decodes and resizes them once, into NumPy files that searches map into memory.
+"""Prepared images: `hba prepare` decodes and resizes them once, into NumPy files that
+searches map into memory.
 
-A folder of prepared images has a description, prepared_images.json, and three arrays for each of the parts train, val
-and test: <part>_images.npy, uint8 (N, C, S, S); <part>_labels.npy, int64 (N,) or bool (N, classes); and
-<part>_identities.npy, int64 (N, 2), the hashes of leakage.py. Images keep the order of the original data, so their
-splits are the same. An image that could not be read keeps its row. The description is written last.
+A folder of prepared images has a description, prepared_images.json, and three arrays
+for each of the parts train, val and test: <part>_images.npy, uint8 (N, C, S, S);
+<part>_labels.npy, int64 (N,) or bool (N, classes); and <part>_identities.npy, int64 (N,
+2), the hashes of leakage.py. Images keep the order of the original data, so their
+splits are the same. An image that could not be read keeps its row. The description is
+written last.
 """
 
 import hashlib
@@ -33,7 +36,9 @@ FORMAT = {"format": "hba-prepared-images", "version": 1}
 
 @dataclass(frozen=True, eq=False)
 class CachedDataset(ArrayItems):
-    """The images of a part of a prepared folder, in their file. hashes: int64 (N, 2). digest: hash of all pixels."""
+    """The images of a part of a prepared folder, in their file. hashes: int64 (N, 2).
+    digest: hash of all pixels.
+    """
 
     hashes: np.ndarray
     digest: str
@@ -43,10 +48,16 @@ class CachedDataset(ArrayItems):
 
     def __getstate__(self) -> dict[str, Any]:
         # A mapped file would be pickled with its whole content.
-        return {name: value for name, value in self.__dict__.items() if name != "images"}
+        return {
+            name: value for name, value in self.__dict__.items() if name != "images"
+        }
 
     def name(self, number: int) -> str:
-        return self.known_broken[number].path if number in self.known_broken else super().name(number)
+        return (
+            self.known_broken[number].path
+            if number in self.known_broken
+            else super().name(number)
+        )
 
     def read(self, number: int, image_size: int, levels: Levels | None) -> Tensor:
         if number in self.known_broken:
@@ -54,7 +65,9 @@ class CachedDataset(ArrayItems):
         return super().read(number, image_size, levels)
 
     def fingerprint(self, numbers: np.ndarray, image_size: int) -> "hashlib._Hash":
-        digest = hashlib.sha256(f"{len(numbers)} prepared, {image_size} pixels, {self.digest}".encode())
+        digest = hashlib.sha256(
+            f"{len(numbers)} prepared, {image_size} pixels, {self.digest}".encode()
+        )
         digest.update(numbers.astype(np.int64).tobytes())
         return digest
 
@@ -64,53 +77,104 @@ class CachedDataset(ArrayItems):
 
 
 def cached_source(folder: Path, image_size: int) -> Source:
-    """The prepared images as a source. DataError for another size: resized twice, they would be different images."""
+    """The prepared images as a source. DataError for another size: resized twice, they
+    would be different images.
+    """
     try:
         found = json.loads(read_text(folder / PREPARED_NAME))
         if not FORMAT.items() <= found.items():
             raise ValueError("it has another format")
-        pools = {role: partial(_pool, folder, role, found, entry) for role, entry in found["parts"].items()}
+        pools = {
+            role: partial(_pool, folder, role, found, entry)
+            for role, entry in found["parts"].items()
+        }
         left_out = tuple(SkippedFile(*item) for item in found["left_out"])
-        train, val = replace(pools["train"](), unused=left_out), pools["val"]() if "val" in pools else None
-        size, names, facts = found["image_size"], tuple(found["class_names"]), found["facts"]
+        train, val = (
+            replace(pools["train"](), unused=left_out),
+            (pools["val"]() if "val" in pools else None),
+        )
+        size, names, facts = (
+            found["image_size"],
+            tuple(found["class_names"]),
+            found["facts"],
+        )
         facts = (*facts, f"images were prepared from {found['source']}")
-        source = Source(str(folder), names, train, val, pools.get("test"), found["test_size"], facts)
+        source = Source(
+            str(folder), names, train, val, pools.get("test"), found["test_size"], facts
+        )
     except Exception as error:
         # A damaged file makes json and NumPy raise exceptions of any kind.
-        raise DataError(f"cannot read the images in {folder} ({reason_of(error)}); prepare them anew") from None
+        raise DataError(
+            f"cannot read the images in {folder} ({reason_of(error)}); prepare them"
+            " anew"
+        ) from None
     if size != image_size:
         remedy = f"give that image size, or prepare them anew with {image_size}"
-        raise DataError(f"the images in {folder} were prepared with {size} pixels a side, not {image_size}: {remedy}")
+        raise DataError(
+            f"the images in {folder} were prepared with {size} pixels a side, not"
+            f" {image_size}: {remedy}"
+        )
     return source
 
 
-def _pool(folder: Path, role: str, found: Mapping[str, Any], entry: Mapping[str, Any]) -> Pool:
-    """The images of one part. found: the whole description. entry: the description of the part."""
-    n_images, size, n_classes = entry["images"], found["image_size"], len(found["class_names"])
+def _pool(
+    folder: Path, role: str, found: Mapping[str, Any], entry: Mapping[str, Any]
+) -> Pool:
+    """The images of one part. found: the whole description. entry: the description of
+    the part.
+    """
+    n_images, size, n_classes = (
+        entry["images"],
+        found["image_size"],
+        len(found["class_names"]),
+    )
     known_broken = {row: SkippedFile(*item) for row, *item in entry["broken"]}
-    load = partial(_mapped, folder / f"{role}_images.npy", "uint8", (n_images, found["channels"], size, size))
-    hashes = np.array(_mapped(folder / f"{role}_identities.npy", "int64", (n_images, 2)))
+    load = partial(
+        _mapped,
+        folder / f"{role}_images.npy",
+        "uint8",
+        (n_images, found["channels"], size, size),
+    )
+    hashes = np.array(
+        _mapped(folder / f"{role}_identities.npy", "int64", (n_images, 2))
+    )
     how = hashes, entry["digest"], entry["identified_by"], known_broken
-    of_label = ("bool", (n_images, n_classes)) if found["multi_label"] else ("int64", (n_images,))
+    of_label = (
+        ("bool", (n_images, n_classes))
+        if found["multi_label"]
+        else ("int64", (n_images,))
+    )
     labels = np.array(_mapped(folder / f"{role}_labels.npy", *of_label))
-    return Pool(CachedDataset(load, f"{role} in {folder}", fitted_channels, *how), labels, np.arange(n_images))
+    return Pool(
+        CachedDataset(load, f"{role} in {folder}", fitted_channels, *how),
+        labels,
+        np.arange(n_images),
+    )
 
 
 def _mapped(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-    """A read-only array, mapped into memory. DataError for a damaged file, and another dtype or shape."""
+    """A read-only array, mapped into memory. DataError for a damaged file, and another
+    dtype or shape.
+    """
     try:
         array = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
         if array.dtype != dtype or array.shape != shape:
-            raise ValueError(f"it must be {dtype} of {shape}, got {array.dtype} of {array.shape}")
+            raise ValueError(
+                f"it must be {dtype} of {shape}, got {array.dtype} of {array.shape}"
+            )
     except Exception as error:
         # A damaged header makes NumPy raise exceptions of any kind.
-        raise DataError(f"cannot read {path} ({reason_of(error)}); prepare the images anew") from None
+        raise DataError(
+            f"cannot read {path} ({reason_of(error)}); prepare the images anew"
+        ) from None
     return array
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """The result of `prepare`. n_images: by part. left_out: files that are not images, or could not be read."""
+    """The result of `prepare`. n_images: by part. left_out: files that are not images,
+    or could not be read.
+    """
 
     folder: Path
     image_size: int
@@ -120,21 +184,43 @@ class Prepared:
 
 
 def check_out(folder: Path) -> None:
-    """RunError unless the folder is new or empty, or holds only the files of an interrupted call."""
+    """RunError unless the folder is new or empty, or holds only the files of an
+    interrupted call.
+    """
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    # Even a call that is killed leaves its lock file, so arrays without one come from elsewhere.
-    if others := [name for name in names - {LOCK_NAME} if LOCK_NAME not in names or not name.endswith(".npy")]:
-        raise RunError(f"{folder} must be a new or an empty folder, but holds {min(others)}; choose another --out")
+    # Even a call that is killed leaves its lock file, so arrays without one come from
+    # elsewhere.
+    if others := [
+        name
+        for name in names - {LOCK_NAME}
+        if LOCK_NAME not in names or not name.endswith(".npy")
+    ]:
+        raise RunError(
+            f"{folder} must be a new or an empty folder, but holds {min(others)};"
+            " choose another --out"
+        )
 
 
 def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepared:
-    """Prepare all images of the source. RunError if they cannot be written, such as on a full disk."""
-    found = {"train": source.train, "val": source.val, "test": source.test and source.test()}
+    """Prepare all images of the source. RunError if they cannot be written, such as on
+    a full disk.
+    """
+    found = {
+        "train": source.train,
+        "val": source.val,
+        "test": source.test and source.test(),
+    }
     pools: Any = {role: pool for role, pool in found.items() if pool is not None}
     try:
-        parts = {role: _write_part(folder, role, pool, on_read) for role, pool in pools.items()}
+        parts = {
+            role: _write_part(folder, role, pool, on_read)
+            for role, pool in pools.items()
+        }
     except OSError as error:
-        raise RunError(f"cannot write into {folder}: {reason_of(error)}; mend that, and prepare again") from None
+        raise RunError(
+            f"cannot write into {folder}: {reason_of(error)}; mend that, and prepare"
+            " again"
+        ) from None
     left_out = [item for pool in pools.values() for item in pool.unused]
     description = {
         **FORMAT,
@@ -149,16 +235,26 @@ def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepare
         "parts": parts,
     }
     write_text(folder / PREPARED_NAME, json.dumps(description, indent=2) + "\n")
-    left_out += [SkippedFile(*item) for part in parts.values() for _, *item in part["broken"]]
-    n_images: Any = {role: part["images"] - len(part["broken"]) for role, part in parts.items()}
-    return Prepared(folder, source.train.image_size, source.class_names, n_images, tuple(left_out))
+    left_out += [
+        SkippedFile(*item) for part in parts.values() for _, *item in part["broken"]
+    ]
+    n_images: Any = {
+        role: part["images"] - len(part["broken"]) for role, part in parts.items()
+    }
+    return Prepared(
+        folder, source.train.image_size, source.class_names, n_images, tuple(left_out)
+    )
 
 
-def _write_part(folder: Path, role: str, pool: Pool, on_read: OnRead | None) -> dict[str, Any]:
+def _write_part(
+    folder: Path, role: str, pool: Pool, on_read: OnRead | None
+) -> dict[str, Any]:
     digest, broken = hashlib.sha256(), dict[int, SkippedFile]()
     shape = (len(pool), pool.items.n_channels, pool.image_size, pool.image_size)
     with (folder / f"{role}_images.npy").open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "|u1", "fortran_order": False, "shape": shape}
+        )
         for _, images, lost in pool.read_parts(on_read):
             pixels = images.numpy().tobytes()
             file.write(pixels)

@@ -20,7 +20,13 @@ from hba.utils.files import read_text
 from hba.utils.settings import DefaultText, Settings, words
 
 PATH_SETTINGS = ("image_folder", "image_ending")
-COLUMN_SETTINGS = ("path_column", "label_column", "split_column", "label_separator", *PATH_SETTINGS)
+COLUMN_SETTINGS = (
+    "path_column",
+    "label_column",
+    "split_column",
+    "label_separator",
+    *PATH_SETTINGS,
+)
 Size = Annotated[int, Field(ge=1)]
 ImageSize = Annotated[int, Field(ge=8, le=1024)]
 Workers = Annotated[int, Field(ge=0, le=128)]
@@ -30,12 +36,19 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 def _checked_levels(levels: Levels) -> Levels:
-    if not (math.isfinite(levels[0]) and math.isfinite(levels[1]) and levels[0] < levels[1]):
-        raise SettingsError("must be two numbers, the level that becomes black and a higher one that becomes white")
+    if not (
+        math.isfinite(levels[0]) and math.isfinite(levels[1]) and levels[0] < levels[1]
+    ):
+        raise SettingsError(
+            "must be two numbers, the level that becomes black and a higher one that"
+            " becomes white"
+        )
     return levels
 
 
-TwoLevels = Annotated[tuple[float, float], BeforeValidator(words), AfterValidator(_checked_levels)]
+TwoLevels = Annotated[
+    tuple[float, float], BeforeValidator(words), AfterValidator(_checked_levels)
+]
 Separator = Annotated[str, Field(min_length=1, max_length=1)]
 
 
@@ -43,28 +56,49 @@ class DataConfig(Settings):
     """Which images are used, and how they are split."""
 
     data: str = "digits"
-    """A dataset's name, a folder of images, a table of them (.csv, .parquet), arrays (.npz), a saved dataset, or a
-    folder written by hba prepare. NAME is the dataset, ./NAME a folder of that name."""
-    image_size: Annotated[ImageSize | None, DefaultText("the dataset's own, else 32")] = None
-    """Side of the images in pixels. Their shorter side is resized to it, and the center is cropped."""
-    path_column: Annotated[str | None, DefaultText("the one called path, file, filename, image, ...")] = None
+    """A dataset's name, a folder of images, a table of them (.csv, .parquet), arrays
+    (.npz), a saved dataset, or a folder written by hba prepare. NAME is the dataset,
+    ./NAME a folder of that name.
+    """
+    image_size: Annotated[
+        ImageSize | None, DefaultText("the dataset's own, else 32")
+    ] = None
+    """Side of the images in pixels. Their shorter side is resized to it, and the center
+    is cropped.
+    """
+    path_column: Annotated[
+        str | None, DefaultText("the one called path, file, filename, image, ...")
+    ] = None
     """Column of image paths in a table, or of images in a saved dataset."""
-    label_column: Annotated[str | None, DefaultText("the one called label, class or target")] = None
+    label_column: Annotated[
+        str | None, DefaultText("the one called label, class or target")
+    ] = None
     """Column of classes in a table or a saved dataset: names or whole numbers."""
-    label_separator: Annotated[Separator | None, DefaultText("none: an image has one label")] = None
-    """Character between the labels in a cell of a table or a saved dataset, such as ";", if images have several. An
-    empty cell is an image without a label."""
-    split_column: Annotated[str | None, DefaultText("the one called split, if any")] = None
-    """Column of a table that says train, val or test; with none, the splits are drawn."""
+    label_separator: Annotated[
+        Separator | None, DefaultText("none: an image has one label")
+    ] = None
+    """Character between the labels in a cell of a table or a saved dataset, such as
+    ";", if images have several. An empty cell is an image without a label.
+    """
+    split_column: Annotated[str | None, DefaultText("the one called split, if any")] = (
+        None
+    )
+    """Column of a table that says train, val or test; with none, the splits are drawn.
+    """
     image_folder: Annotated[str | None, DefaultText("the folder of the table")] = None
-    """Folder that the paths in a table are relative to, itself relative to the folder of the table."""
+    """Folder that the paths in a table are relative to, itself relative to the folder
+    of the table.
+    """
     image_ending: Annotated[str | None, DefaultText("none")] = None
     """File ending, such as .jpg, that the paths in a table lack."""
     classes: Annotated[str | None, DefaultText("all")] = None
-    """Text file of the classes to keep, one name or number per line, or imagenet-120."""
+    """Text file of the classes to keep, one name or number per line, or imagenet-120.
+    """
     train_size: Annotated[Size | None, DefaultText("all")] = None
     """Number of training images."""
-    val_size: Annotated[Size | None, DefaultText("a fifth, or all of DIR/val if it exists")] = None
+    val_size: Annotated[
+        Size | None, DefaultText("a fifth, or all of DIR/val if it exists")
+    ] = None
     """Number of validation images. For searches only."""
     split_seed: Seed = 0
     """Seed that decides which images go into which split."""
@@ -72,14 +106,22 @@ class DataConfig(Settings):
     """Folder of torchvision's dataset files."""
     download: bool = False
     """Download a dataset that is not in the data root."""
-    stream: Annotated[bool | None, DefaultText("if those of a split would take more than 8 GB")] = None
+    stream: Annotated[
+        bool | None, DefaultText("if those of a split would take more than 8 GB")
+    ] = None
     """Read images from their files in every epoch instead of keeping them in memory."""
     workers: Annotated[Workers | None, DefaultText("one per core, at most 8")] = None
     """Processes that read images while streaming."""
     skip_broken: Annotated[bool | None, DefaultText("at most 5, or 1 %")] = None
-    """Leave out any number of images that cannot be read, instead of stopping; off stops at the first one."""
-    levels: Annotated[TwoLevels | None, DefaultText("0,65535, or 0,1 for floating point")] = None
-    """For images of more than 8 bits: the levels that become black and white, such as 0,4095."""
+    """Leave out any number of images that cannot be read, instead of stopping; off
+    stops at the first one.
+    """
+    levels: Annotated[
+        TwoLevels | None, DefaultText("0,65535, or 0,1 for floating point")
+    ] = None
+    """For images of more than 8 bits: the levels that become black and white, such as
+    0,4095.
+    """
 
     @property
     def side(self) -> int:
@@ -93,7 +135,9 @@ class DataConfig(Settings):
 
 
 Format = Literal["folder", "table", "npz", "saved", "prepared"]
-"""Class folders, a table of paths and labels, NumPy arrays, a dataset saved by `datasets`, or prepared images."""
+"""Class folders, a table of paths and labels, NumPy arrays, a dataset saved by
+`datasets`, or prepared images.
+"""
 CSV_ENDINGS = (".csv", ".tsv")
 SAVED_FILES = ("dataset_info.json", "state.json")
 """Files in each split that `datasets` has saved."""
@@ -101,42 +145,80 @@ PREPARED_NAME = "prepared_images.json"
 
 
 def format_of(data: str | Path) -> Format:
-    """The format of the data, by its name and the names of its files. None is read. A folder for anything else."""
+    """The format of the data, by its name and the names of its files. None is read. A
+    folder for anything else.
+    """
     path = Path(data)
     if path.is_dir():
-        names = {name for name in (PREPARED_NAME, SPLITS_FILE, *SAVED_FILES) if os.path.isfile(path / name)}  # noqa: PTH113
+        names = {
+            name
+            for name in (PREPARED_NAME, SPLITS_FILE, *SAVED_FILES)
+            if os.path.isfile(path / name)  # noqa: PTH113
+        }
         if PREPARED_NAME in names:
             return "prepared"
-        return "saved" if SPLITS_FILE in names or names.issuperset(SAVED_FILES) else "folder"
+        return (
+            "saved"
+            if SPLITS_FILE in names or names.issuperset(SAVED_FILES)
+            else "folder"
+        )
     if path.suffix.lower() in (*CSV_ENDINGS, *PARQUET_ENDINGS):
         return "table"
     return "npz" if path.suffix.lower() == ".npz" else "folder"
 
 
 def display_name(data: str) -> str:
-    """The last part of a path, with the one before it if the last is only a split: `animals`, `animals/train`."""
+    """The last part of a path, with the one before it if the last is only a split:
+    `animals`, `animals/train`.
+    """
     path = Path(data) if Path(data).name not in ("", "..") else Path(data).resolve()
-    return f"{path.parent.name}/{path.name}".lstrip("/") if split_called(path.stem) else path.name
+    return (
+        f"{path.parent.name}/{path.name}".lstrip("/")
+        if split_called(path.stem)
+        else path.name
+    )
 
 
 def run_name(data: str) -> str:
-    """The same as a name for a folder, without the ending of files or prepared images: `animals`, `animals-train`."""
+    """The same as a name for a folder, without the ending of files or prepared images:
+    `animals`, `animals-train`.
+    """
     path = Path(data)
     has_ending = path.suffix.lower() in (*CSV_ENDINGS, *PARQUET_ENDINGS, ".npz", ".hba")
-    return display_name(str(path.with_suffix("") if has_ending else path)).replace("/", "-") or "data"
+    return (
+        display_name(str(path.with_suffix("") if has_ending else path)).replace(
+            "/", "-"
+        )
+        or "data"
+    )
 
 
 def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with absolute paths of data and classes that are files. Prepared images set image_size to theirs."""
-    resolved, data, classes = dict(settings), settings.get("data"), settings.get("classes")
-    if isinstance(data, Path) or (isinstance(data, str) and data not in DATASET_NAMES and Path(data).exists()):
+    """The settings with absolute paths of data and classes that are files. Prepared
+    images set image_size to theirs.
+    """
+    resolved, data, classes = (
+        dict(settings),
+        settings.get("data"),
+        settings.get("classes"),
+    )
+    if isinstance(data, Path) or (
+        isinstance(data, str) and data not in DATASET_NAMES and Path(data).exists()
+    ):
         place = Path(data)
-        # The paths in a table are relative to its own folder, not to the one that a link points to.
-        resolved["data"] = str(place.parent.resolve() / place.name if place.is_file() else place.resolve())
+        # The paths in a table are relative to its own folder, not to the one that a
+        # link points to.
+        resolved["data"] = str(
+            place.parent.resolve() / place.name if place.is_file() else place.resolve()
+        )
         if settings.get("image_size") is None and (place / PREPARED_NAME).is_file():
             # If the file is broken, its reader reports it.
             with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-                resolved["image_size"] = json.loads(read_text(place / PREPARED_NAME))["image_size"]
-    if isinstance(classes, Path) or (isinstance(classes, str) and classes not in shipped_class_lists()):
+                resolved["image_size"] = json.loads(read_text(place / PREPARED_NAME))[
+                    "image_size"
+                ]
+    if isinstance(classes, Path) or (
+        isinstance(classes, str) and classes not in shipped_class_lists()
+    ):
         resolved["classes"] = str(Path(classes).resolve())
     return resolved

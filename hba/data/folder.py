@@ -1,4 +1,6 @@
-"""Image folders: DIR/<class>/*, or DIR/train/<class>/* with optional DIR/val and DIR/test."""
+"""Image folders: DIR/<class>/*, or DIR/train/<class>/* with optional DIR/val and
+DIR/test.
+"""
 
 import contextlib
 import os
@@ -15,13 +17,19 @@ from hba.utils.files import LOCK_NAME, RUNS
 from hba.utils.text import counted
 
 CLUTTER = frozenset({"__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"})
-"""Files that operating systems put into folders, besides hidden files; in lower case."""
+"""Files that operating systems put into folders, besides hidden files; in lower case.
+"""
 
 
 def folder_source(folder: Path, splits: Mapping[str, Path] | None = None) -> Source:
-    """The folder as a source; only names are read. splits: by default those of find_splits. DataError if unusable."""
+    """The folder as a source; only names are read. splits: by default those of
+    find_splits. DataError if unusable.
+    """
     if not folder.is_dir():
-        kinds = "a folder with one sub-folder of images for each class, a table (.csv, .parquet), or arrays (.npz)"
+        kinds = (
+            "a folder with one sub-folder of images for each class, a table (.csv,"
+            " .parquet), or arrays (.npz)"
+        )
         raise DataError(f"{folder} is not a folder; give {kinds}")
     try:
         return _source(folder, splits or find_splits(folder))
@@ -33,96 +41,177 @@ def folder_source(folder: Path, splits: Mapping[str, Path] | None = None) -> Sou
 
 def _source(folder: Path, found: Mapping[str, Path]) -> Source:
     around = [] if found["train"] == folder else [folder]
-    beside = [path for place in around for path in subfolders(place) if path not in found.values()]
-    parts = {role: partial(_part, path, *((around, beside) if role == "train" else ())) for role, path in found.items()}
+    beside = [
+        path
+        for place in around
+        for path in subfolders(place)
+        if path not in found.values()
+    ]
+    parts = {
+        role: partial(_part, path, *((around, beside) if role == "train" else ()))
+        for role, path in found.items()
+    }
     known = {composed(path.name) for path in subfolders(found["train"])}
     for path in subfolders(found["test"]) if "test" in found else ():
         # Before a search, which does not look at test images.
         if composed(path.name) not in known and files_in(path)[0]:
-            raise DataError(f"{path} holds images of a class that the training images do not have; rename or remove it")
+            raise DataError(
+                f"{path} holds images of a class that the training images do not have;"
+                " rename or remove it"
+            )
     return source_of(folder, parts)
 
 
-def _part(folder: Path, around: Sequence[Path] = (), beside: Sequence[Path] = ()) -> Part:
-    """The images of one split. around, beside: folders of which the files, or all files, are reported as unused."""
+def _part(
+    folder: Path, around: Sequence[Path] = (), beside: Sequence[Path] = ()
+) -> Part:
+    """The images of one split. around, beside: folders of which the files, or all
+    files, are reported as unused.
+    """
     paths: list[Path] = []
     names: list[tuple[str, ...]] = []
     unused: list[SkippedFile] = []
     for images, others in map(files_in, beside):
-        unused += [*(SkippedFile(str(path), "beside the splits") for path in images), *others]
-    loose = sorted(place / name for place in (folder, *around) for name in next(_walk(place))[2])
-    unused += [SkippedFile(str(path), why_unread(path) or "not in the folder of a class") for path in loose]
+        unused += [
+            *(SkippedFile(str(path), "beside the splits") for path in images),
+            *others,
+        ]
+    loose = sorted(
+        place / name for place in (folder, *around) for name in next(_walk(place))[2]
+    )
+    unused += [
+        SkippedFile(str(path), why_unread(path) or "not in the folder of a class")
+        for path in loose
+    ]
     class_names: list[str] = []
     for class_folder in subfolders(folder):
         (files, others), name = files_in(class_folder), composed(class_folder.name)
         class_names += [name] if files or others else []
         paths += files
         names += [(name,)] * len(files)
-        unused += others if files or others else [SkippedFile(str(class_folder), "an empty folder")]
+        unused += (
+            others
+            if files or others
+            else [SkippedFile(str(class_folder), "an empty folder")]
+        )
     if not paths:
-        but = f"; of {counted(len(unused), 'other file')}, {unused[0].path}: {unused[0].reason}" if unused else ""
+        but = (
+            f"; of {counted(len(unused), 'other file')}, {unused[0].path}:"
+            f" {unused[0].reason}"
+            if unused
+            else ""
+        )
         remedy = "" if class_names else "; make a sub-folder for each class"
         raise DataError(f"{folder} holds no images in folders of classes{but}{remedy}")
-    return Part(FileItems.of(folder, paths), names, tuple(unused), tuple(dict.fromkeys(class_names)))
+    return Part(
+        FileItems.of(folder, paths),
+        names,
+        tuple(unused),
+        tuple(dict.fromkeys(class_names)),
+    )
 
 
 def subfolders(folder: Path) -> list[Path]:
-    """The sub-folders, sorted by name, without clutter and without runs that were started among the images."""
+    """The sub-folders, sorted by name, without clutter and without runs that were
+    started among the images.
+    """
     return sorted(folder / name for name in next(_walk(folder))[1])
 
 
 def files_in(folder: Path) -> tuple[list[Path], list[SkippedFile]]:
-    """The images in the folder and its sub-folders, sorted, and all other files except clutter."""
+    """The images in the folder and its sub-folders, sorted, and all other files except
+    clutter.
+    """
     found = sorted(place / name for place, _, names in _walk(folder) for name in names)
-    others = [SkippedFile(str(path), why) for path in found if (why := why_unread(path))]
+    others = [
+        SkippedFile(str(path), why) for path in found if (why := why_unread(path))
+    ]
     return [path for path in found if not why_unread(path)], others
 
 
 def _walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Walk through folders like os.walk, also through linked ones, without clutter and runs.
+    """Walk through folders like os.walk, also through linked ones, without clutter and
+    runs.
 
-    A folder is skipped as a run if it holds a run's lock, or if it is called `runs` and holds folders with one. A link
-    to a folder that it is in would have no end, so it is skipped too.
+    A folder is skipped as a run if it holds a run's lock, or if it is called `runs` and
+    holds folders with one. A link to a folder that it is in would have no end, so it is
+    skipped too.
     """
 
     def refuse(error: OSError) -> NoReturn:
-        raise DataError(f"cannot list the images in {error.filename} ({error.strerror}); make it readable") from None
+        raise DataError(
+            f"cannot list the images in {error.filename} ({error.strerror}); make it"
+            " readable"
+        ) from None
 
     def holds_runs(path: Path) -> bool:
         # What cannot be listed is refused when the walk gets there.
         with contextlib.suppress(PermissionError):
-            return (path / LOCK_NAME).exists() or (path.name == RUNS.name and any(path.glob(f"*/{LOCK_NAME}")))
+            return (path / LOCK_NAME).exists() or (
+                path.name == RUNS.name and any(path.glob(f"*/{LOCK_NAME}"))
+            )
         return False
 
     around = {folder: {one.resolve() for one in (folder, *folder.resolve().parents)}}
     for name, *found in os.walk(folder, onerror=refuse, followlinks=True):
         place = Path(name)
         for names in found:
-            names[:] = [name for name in names if not (name.startswith(".") or name.lower() in CLUTTER)]
+            names[:] = [
+                name
+                for name in names
+                if not (name.startswith(".") or name.lower() in CLUTTER)
+            ]
         inner = {name: (place / name).resolve() for name in found[0]}
-        found[0][:] = [name for name in inner if not (inner[name] in around[place] or holds_runs(place / name))]
+        found[0][:] = [
+            name
+            for name in inner
+            if not (inner[name] in around[place] or holds_runs(place / name))
+        ]
         around |= {place / name: {*around[place], inner[name]} for name in found[0]}
         yield place, found[0], found[1]
 
 
 def find_splits(folder: Path) -> dict[str, Path]:
-    """The folders of class folders, by split; without splits, the folder itself as train. DataError if unclear."""
+    """The folders of class folders, by split; without splits, the folder itself as
+    train. DataError if unclear.
+    """
     children = subfolders(folder)
     named = {path: role for path in children if (role := split_called(path.name))}
     splits = {role: path for path, role in reversed(named.items()) if role in SPLITS}
-    class_names = {composed(path.name) for path in subfolders(splits["train"])} if "train" in splits else set()
+    class_names = (
+        {composed(path.name) for path in subfolders(splits["train"])}
+        if "train" in splits
+        else set()
+    )
     if class_names:
         others = [path for path in children if path not in splits.values()]
-        below = {path: {composed(child.name) for child in subfolders(path)} for path in others}
+        below = {
+            path: {composed(child.name) for child in subfolders(path)}
+            for path in others
+        }
         # A split whose name is not understood would be ignored silently.
-        unclear = [path for path in others if path in named or class_names & below[path]]
+        unclear = [
+            path for path in others if path in named or class_names & below[path]
+        ]
     else:
         splits = {"train": folder}
         # A single class may be called train: a vehicle.
-        unclear = [] if list(named.values()) == ["train"] and len(children) > 1 else list(named)
-        unclear += [path for child in children for path in subfolders(child) if split_called(path.name)]
+        unclear = (
+            []
+            if list(named.values()) == ["train"] and len(children) > 1
+            else list(named)
+        )
+        unclear += [
+            path
+            for child in children
+            for path in subfolders(child)
+            if split_called(path.name)
+        ]
     if unclear:
-        layouts = "either <class>/*, or train/<class>/* and optionally val/<class>/* and test/<class>/*"
+        layouts = (
+            "either <class>/*, or train/<class>/* and optionally val/<class>/* and"
+            " test/<class>/*"
+        )
         problem = f"it is not clear whether {unclear[0]} is a split or a class"
         raise DataError(f"{problem}: {folder} must hold {layouts}; rename or move it")
     return splits

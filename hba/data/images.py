@@ -1,4 +1,6 @@
-"""Labelled images in memory, and the parts of a data set that a search and an evaluation may see."""
+"""Labelled images in memory, and the parts of a data set that a search and an
+evaluation may see.
+"""
 
 import hashlib
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -18,7 +20,8 @@ from hba.utils.text import first_of
 OnRead = Callable[[int, int], None]
 """Called with (images read, images to read)."""
 Batch = tuple[Tensor, Tensor]
-"""Images uint8 (B, C, H, W) and labels, int64 (B,) or bool (B, classes), on the device."""
+"""Images uint8 (B, C, H, W) and labels, int64 (B,) or bool (B, classes), on the device.
+"""
 Colors = tuple[float, ...]
 
 ALL = slice(None)
@@ -27,12 +30,15 @@ CHANNELS = (1, 3)
 """Numbers of channels of pictures: grey, or red, green and blue."""
 MOST_CHANNELS = 64
 SHAPES = (
-    f"(N, H, W), (N, H, W, C) or (N, C, H, W), with 1, 3 or fewer channels than pixels a side, at most {MOST_CHANNELS}"
+    "(N, H, W), (N, H, W, C) or (N, C, H, W), with 1, 3 or fewer channels than pixels"
+    f" a side, at most {MOST_CHANNELS}"
 )
 
 
 class Images(Protocol):
-    """Labelled images, in memory or left in their files. left_out: files that could not be read."""
+    """Labelled images, in memory or left in their files. left_out: files that could not
+    be read.
+    """
 
     labels: Tensor
     left_out: tuple[SkippedFile, ...]
@@ -60,15 +66,25 @@ class Images(Protocol):
         return self
 
     def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]:
-        """Yield every image once, in order; the last batch may be smaller. share: which batches are read."""
-        return self.read(torch.arange(len(self), device=self.device).split(batch_size)[share])
+        """Yield every image once, in order; the last batch may be smaller. share: which
+        batches are read.
+        """
+        return self.read(
+            torch.arange(len(self), device=self.device).split(batch_size)[share]
+        )
 
-    def batches(self, order: Tensor, batch_size: int, start: int = 0) -> Generator[Batch]:
-        """Yield the images at the indices `order` (n,), in batches of exactly batch_size, from batch `start` on."""
+    def batches(
+        self, order: Tensor, batch_size: int, start: int = 0
+    ) -> Generator[Batch]:
+        """Yield the images at the indices `order` (n,), in batches of exactly
+        batch_size, from batch `start` on.
+        """
         return self.read(order.split(batch_size)[start : len(order) // batch_size])
 
     def mean_and_std(self) -> tuple[Colors, Colors]:
-        """Mean and deviation of each channel over all pixels, in [0, 1], with 6 digits; a deviation of 0 becomes 1."""
+        """Mean and deviation of each channel over all pixels, in [0, 1], with 6 digits;
+        a deviation of 0 becomes 1.
+        """
         return mean_and_std(images for images, _ in self.once(IMAGES_PER_SUM))
 
     def mean_color(self) -> Colors:
@@ -77,10 +93,12 @@ class Images(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class LabelledImages(Images):
-    """Images in memory, uint8 (N, C, H, W); labels int64 (N,), or bool (N, classes) for several labels an image.
+    """Images in memory, uint8 (N, C, H, W); labels int64 (N,), or bool (N, classes) for
+    several labels an image.
 
-    Images may also be floating point in [0, 1], channels last, or an array, and labels any integer type, or a matrix of
-    0 and 1: they are converted. DataError for anything else. left_out: files that could not be read.
+    Images may also be floating point in [0, 1], channels last, or an array, and labels
+    any integer type, or a matrix of 0 and 1: they are converted. DataError for anything
+    else. left_out: files that could not be read.
     """
 
     images: Tensor
@@ -105,7 +123,9 @@ class LabelledImages(Images):
         return self.images.shape[1]
 
     def to(self, device: torch.device) -> "LabelledImages":
-        return LabelledImages(self.images.to(device), self.labels.to(device), self.left_out)
+        return LabelledImages(
+            self.images.to(device), self.labels.to(device), self.left_out
+        )
 
     def read(self, parts: Sequence[Tensor]) -> Generator[Batch]:
         for part in parts:
@@ -121,7 +141,9 @@ class LabelledImages(Images):
 
 @dataclass(eq=False)
 class LazySplit:
-    """The test split, read when it is first needed, and kept. n_known: its size, if known without opening a file."""
+    """The test split, read when it is first needed, and kept. n_known: its size, if
+    known without opening a file.
+    """
 
     read: Callable[[], Images] = field(repr=False)
     n_known: int | None = None
@@ -145,9 +167,10 @@ class LazySplit:
 class _Data:
     """What SearchData and EvaluationData share.
 
-    not_images: other files that were found among the images. facts: sentences on how the data were read. listing: the
-    pools of the images of a search or of a test; None for the caller's own images and for a data set by name.
-    train_pool: the pool of the training images, likewise. DataError for images and labels that do not fit together.
+    not_images: other files that were found among the images. facts: sentences on how
+    the data were read. listing: the pools of the images of a search or of a test; None
+    for the caller's own images and for a data set by name. train_pool: the pool of the
+    training images, likewise. DataError for images and labels that do not fit together.
     """
 
     name: str
@@ -163,26 +186,43 @@ class _Data:
         n_classes = len(self.class_names)
         shapes = {}
         for name, part in self.parts.items():
-            # The class is checked, because an attribute of a test split that is not read yet could read it.
+            # The class is checked, because an attribute of a test split that is not
+            # read yet could read it.
             if isinstance(part, Tensor) or not hasattr(type(part), "to"):
-                raise DataError(f"the {name} images must be hba.data.LabelledImages, got {type(part).__name__}")
+                raise DataError(
+                    f"the {name} images must be hba.data.LabelledImages, got"
+                    f" {type(part).__name__}"
+                )
             if not isinstance(part, LabelledImages):
                 continue
             labels, is_multi = part.labels.cpu(), is_multi_label(part.labels)
-            present = (labels.any(dim=0).nonzero().flatten() if is_multi else labels.unique()).tolist()
+            present = (
+                labels.any(dim=0).nonzero().flatten() if is_multi else labels.unique()
+            ).tolist()
             shapes[name] = (*part.images.shape[1:], "matrix" if is_multi else "numbers")
             is_fit = not is_multi or part.labels.shape[1] == n_classes
             if not (present and is_fit and present[0] >= 0 and present[-1] < n_classes):
-                rule = f"labels must be 0 to {n_classes - 1}, the numbers of the {n_classes} class names"
+                rule = (
+                    f"labels must be 0 to {n_classes - 1}, the numbers of the"
+                    f" {n_classes} class names"
+                )
                 found = first_of(list(map(str, present))) or "none"
-                raise DataError(f"{rule}, but the {name} images have the labels {found}")
+                raise DataError(
+                    f"{rule}, but the {name} images have the labels {found}"
+                )
         if len(set(shapes.values())) > 1:
-            raise DataError(f"all images must have one shape and one kind of labels, got {shapes}")
+            raise DataError(
+                f"all images must have one shape and one kind of labels, got {shapes}"
+            )
 
     @property
     def parts(self) -> Mapping[str, Any]:
         """The two splits by name, train first."""
-        return {name: getattr(self, name) for name in ("train", "val", "test") if hasattr(self, name)}
+        return {
+            name: getattr(self, name)
+            for name in ("train", "val", "test")
+            if hasattr(self, name)
+        }
 
     @property
     def left_out(self) -> tuple[SkippedFile, ...]:
@@ -191,24 +231,35 @@ class _Data:
         return tuple(dict.fromkeys([*self.not_images, *of_parts]))
 
     def in_color(self) -> Self:
-        """Repeat the single channel of images in memory three times, because networks by name take colour images."""
+        """Repeat the single channel of images in memory three times, because networks
+        by name take colour images.
+        """
 
         def colored(part: Any) -> Any:
             is_grey = isinstance(part, LabelledImages) and part.n_channels == 1
-            return replace(part, images=part.images.repeat(1, 3, 1, 1)) if is_grey else part
+            return (
+                replace(part, images=part.images.repeat(1, 3, 1, 1))
+                if is_grey
+                else part
+            )
 
-        return replace(self, **{name: colored(part) for name, part in self.parts.items()})
+        return replace(
+            self, **{name: colored(part) for name, part in self.parts.items()}
+        )
 
     def to(self, device: torch.device) -> Self:
-        return replace(self, **{name: part.to(device) for name, part in self.parts.items()})
+        return replace(
+            self, **{name: part.to(device) for name, part in self.parts.items()}
+        )
 
 
 @dataclass(frozen=True)
 class SearchData(_Data):
     """The data that a policy search may see. They have no test split.
 
-    class_names: by label. test_images: how many images are kept for the test; 0 if the test part is separate, None if
-    it is unknown. DataError for images and labels that do not fit together.
+    class_names: by label. test_images: how many images are kept for the test; 0 if the
+    test part is separate, None if it is unknown. DataError for images and labels that
+    do not fit together.
     """
 
     val: Images
@@ -217,7 +268,9 @@ class SearchData(_Data):
 
 @dataclass(frozen=True)
 class EvaluationData(_Data):
-    """The data of a policy evaluation: all training images, and the test split, which is read at the very end."""
+    """The data of a policy evaluation: all training images, and the test split, which
+    is read at the very end.
+    """
 
     test: Images | LazySplit
 
@@ -227,21 +280,31 @@ class EvaluationData(_Data):
         return self.test.n_known if isinstance(self.test, LazySplit) else len(self.test)
 
 
-def hashes_of(listing: Sequence[Any] | None, parts: Sequence[Any]) -> tuple[Kind, Iterable[ImageHash]] | None:
-    """The kind and the hashes of the images in the pools of a listing, or in memory; None for other images."""
+def hashes_of(
+    listing: Sequence[Any] | None, parts: Sequence[Any]
+) -> tuple[Kind, Iterable[ImageHash]] | None:
+    """The kind and the hashes of the images in the pools of a listing, or in memory;
+    None for other images.
+    """
     if listing is not None:
         return listing[0].items.hashed_by, all_hashes(listing)
     if not all(isinstance(part, LabelledImages) for part in parts):
         return None
-    return "pixels", (hash_of_pixels(image) for part in parts for image in part.images.cpu().numpy())
+    return "pixels", (
+        hash_of_pixels(image) for part in parts for image in part.images.cpu().numpy()
+    )
 
 
 def mean_and_std(parts: Iterable[Tensor]) -> tuple[Colors, Colors]:
-    """Images.mean_and_std over all parts (b, C, H, W). The sums are exact, so it does not matter where parts end."""
+    """Images.mean_and_std over all parts (b, C, H, W). The sums are exact, so it does
+    not matter where parts end.
+    """
     total, n_pixels = torch.zeros((), dtype=torch.int64), 0
     for part in parts:
         levels = part.to(torch.int32)
-        total = total + torch.stack([levels.sum(dim=(0, 2, 3)), (levels * levels).sum(dim=(0, 2, 3))])
+        total = total + torch.stack(
+            [levels.sum(dim=(0, 2, 3)), (levels * levels).sum(dim=(0, 2, 3))]
+        )
         n_pixels += part.numel() // part.shape[1]
     mean, mean_square = total.cpu().double() / n_pixels
     std = (mean_square - mean**2).clamp(min=0).sqrt()
@@ -252,20 +315,31 @@ def mean_and_std(parts: Iterable[Tensor]) -> tuple[Colors, Colors]:
 
 
 def checked_images(images: Any) -> Tensor:
-    """Round an array of one of the SHAPES, uint8 or floats in [0, 1], to uint8 (N, C, H, W). DataError for others."""
+    """Round an array of one of the SHAPES, uint8 or floats in [0, 1], to uint8 (N, C,
+    H, W). DataError for others.
+    """
     tensor = as_tensor(images, "images")
     tensor = tensor[:, None] if tensor.ndim == 3 else tensor
     axis = channels_axis(tuple(tensor.shape))
-    is_float = tensor.is_floating_point() and bool(((tensor >= 0) & (tensor <= 1)).all())
+    is_float = tensor.is_floating_point() and bool(
+        ((tensor >= 0) & (tensor <= 1)).all()
+    )
     if axis is None or not (is_float or tensor.dtype == torch.uint8):
-        rule = f"the shape {SHAPES}, and be uint8 or floating point in [0, 1], before any normalization"
-        raise DataError(f"images must have {rule}, got {tensor.dtype} of {tuple(np.shape(images))}")
+        rule = (
+            f"the shape {SHAPES}, and be uint8 or floating point in [0, 1], before any"
+            " normalization"
+        )
+        raise DataError(
+            f"images must have {rule}, got {tensor.dtype} of {tuple(np.shape(images))}"
+        )
     tensor = tensor.permute(0, 3, 1, 2).contiguous() if axis == 3 else tensor
     return (tensor.float() * 255).round().to(torch.uint8) if is_float else tensor
 
 
 def channels_axis(shape: Sequence[int]) -> int | None:
-    """The axis of the channels, 1 or 3: one of length 1 or 3, or else the shorter one; None if that is unclear."""
+    """The axis of the channels, 1 or 3: one of length 1 or 3, or else the shorter one;
+    None if that is unclear.
+    """
     if len(shape) != 4 or 0 in shape[1:]:
         return None
     if usual := [axis for axis in (1, 3) if shape[axis] in CHANNELS]:

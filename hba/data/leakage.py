@@ -1,9 +1,12 @@
-"""Hashes of the images that a search has seen, stored in the schedule's file, to find them among test images later.
+"""Hashes of the images that a search has seen, stored in the schedule's file, to find
+them among test images later.
 
-Names are cheap to hash and survive a moved folder or another split, but numbered files of a training and a test part
-have the same names. So an image file is identified by a hash of its class, name and size in bytes, and if two of these
-agree, by a second hash of its content. Images in tables and saved datasets are hashed the same way; images in memory or
-in arrays by their pixels. Prepared images keep the hashes of the original images.
+Names are cheap to hash and survive a moved folder or another split, but numbered files
+of a training and a test part have the same names. So an image file is identified by a
+hash of its class, name and size in bytes, and if two of these agree, by a second hash
+of its content. Images in tables and saved datasets are hashed the same way; images in
+memory or in arrays by their pixels. Prepared images keep the hashes of the original
+images.
 """
 
 import base64
@@ -21,16 +24,21 @@ import numpy as np
 from hba.utils.files import open_regular
 
 MOST_KEPT = 4096
-"""Largest number of stored hashes: those with the lowest keys, so that the sample is the same everywhere."""
+"""Largest number of stored hashes: those with the lowest keys, so that the sample is
+the same everywhere.
+"""
 BLOCK = 16 * 1024
-"""Number of bytes that are hashed at the start, in the middle and at the end of a file."""
+"""Number of bytes that are hashed at the start, in the middle and at the end of a file.
+"""
 
 Kind = Literal["files", "pixels"]
 """What the hashes of images are computed from."""
 
 
 class ImageHash(NamedTuple):
-    """key: 32 cheap bits. source: 32 more, or the file to compute them from when needed; None if unreadable."""
+    """key: 32 cheap bits. source: 32 more, or the file to compute them from when
+    needed; None if unreadable.
+    """
 
     key: int
     source: int | Path | None
@@ -47,7 +55,9 @@ class ImageHash(NamedTuple):
 
 
 class SeenCount(NamedTuple):
-    """How many of n_tested images a search has seen; an estimate if only a sample of them could be compared."""
+    """How many of n_tested images a search has seen; an estimate if only a sample of
+    them could be compared.
+    """
 
     n_seen: int
     n_tested: int
@@ -58,8 +68,8 @@ class SeenCount(NamedTuple):
 class SeenImages:
     """The images that a search has trained and validated on, or a sample of them.
 
-    n_images: number of images that can be read. hashes (k, 2): key and content of k of them, uint32, by ascending key;
-    if k is below n_images, those with the lowest keys.
+    n_images: number of images that can be read. hashes (k, 2): key and content of k of
+    them, uint32, by ascending key; if k is below n_images, those with the lowest keys.
     """
 
     kind: Kind
@@ -69,9 +79,15 @@ class SeenImages:
     @staticmethod
     def of(kind: Kind, images: Iterable[ImageHash]) -> "SeenImages":
         known = sorted(images, key=lambda image: image.key)
-        pairs = [(image.key, content) for image in known[:MOST_KEPT] if (content := image.content()) is not None]
+        pairs = [
+            (image.key, content)
+            for image in known[:MOST_KEPT]
+            if (content := image.content()) is not None
+        ]
         n_images = len(known) if len(known) > MOST_KEPT else len(pairs)
-        return SeenImages(kind, n_images, np.array(pairs, dtype=np.uint32).reshape(-1, 2))
+        return SeenImages(
+            kind, n_images, np.array(pairs, dtype=np.uint32).reshape(-1, 2)
+        )
 
     def to_json(self) -> dict[str, Any]:
         packed = base64.b64encode(self.hashes.astype("<u4").tobytes()).decode()
@@ -79,27 +95,38 @@ class SeenImages:
 
     @staticmethod
     def from_json(content: Any) -> "SeenImages | None":
-        """Read the content of to_json; None for anything else: a file may be edited, or written by another version."""
+        """Read the content of to_json; None for anything else: a file may be edited, or
+        written by another version.
+        """
         try:
-            hashes = np.frombuffer(base64.b64decode(content["hashes"], validate=True), dtype="<u4").reshape(-1, 2)
+            hashes = np.frombuffer(
+                base64.b64decode(content["hashes"], validate=True), dtype="<u4"
+            ).reshape(-1, 2)
             return SeenImages(content["by"], int(content["images"]), hashes)
         except (TypeError, KeyError, ValueError):
             return None
 
     def overlap(self, tested: Iterable[ImageHash]) -> SeenCount:
-        """How many of the tested images have been seen. Contents are hashed only where keys agree."""
+        """How many of the tested images have been seen. Contents are hashed only where
+        keys agree.
+        """
         is_sample = 0 < len(self.hashes) < self.n_images
         limit = int(self.hashes[-1, 0]) if is_sample else 2**32
         seen, images = set(map(tuple, self.hashes.tolist())), list(tested)
         keys = {key for key, _ in seen}
         n_compared = sum(image.key <= limit for image in images)
-        n_seen = sum(image.key in keys and (image.key, image.content()) in seen for image in images)
+        n_seen = sum(
+            image.key in keys and (image.key, image.content()) in seen
+            for image in images
+        )
         estimate = round(n_seen * len(images) / n_compared) if n_compared else 0
         return SeenCount(estimate if is_sample else n_seen, len(images), is_sample)
 
 
 def all_hashes(pools: Iterable[Any]) -> Iterator[ImageHash]:
-    return (pool.items.hash(number) for pool in pools for number in pool.numbers.tolist())
+    return (
+        pool.items.hash(number) for pool in pools for number in pool.numbers.tolist()
+    )
 
 
 def hash_of_pixels(image: np.ndarray) -> ImageHash:
@@ -111,7 +138,9 @@ def hash_of_pixels(image: np.ndarray) -> ImageHash:
 
 
 def hash_of_file(file: Path | bytes, known_as: str) -> ImageHash:
-    """Hash a file, given by path or content. A file that has disappeared has no content. known_as: class and name."""
+    """Hash a file, given by path or content. A file that has disappeared has no
+    content. known_as: class and name.
+    """
     if (size := size_of(file)) is None:
         return ImageHash(0, None)
     key = blake2b(b"%d\0%s" % (size, os.fsencode(known_as)), digest_size=4).digest()

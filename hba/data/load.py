@@ -1,4 +1,6 @@
-"""Load the data of a search or an evaluation from a data set's name, a folder, a file or a torch Dataset."""
+"""Load the data of a search or an evaluation from a data set's name, a folder, a file
+or a torch Dataset.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -8,11 +10,31 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from hba.data.arrays import DATASET_NAMES, TORCHVISION, builtin_source, from_dataset, in_memory, npz_source
+from hba.data.arrays import (
+    DATASET_NAMES,
+    TORCHVISION,
+    builtin_source,
+    from_dataset,
+    in_memory,
+    npz_source,
+)
 from hba.data.cache import Prepared, cached_source, check_out, write_cache
-from hba.data.config import COLUMN_SETTINGS, PATH_SETTINGS, DataConfig, format_of, resolved_data
+from hba.data.config import (
+    COLUMN_SETTINGS,
+    PATH_SETTINGS,
+    DataConfig,
+    format_of,
+    resolved_data,
+)
 from hba.data.folder import folder_source
-from hba.data.images import EvaluationData, Images, LabelledImages, LazySplit, OnRead, SearchData
+from hba.data.images import (
+    EvaluationData,
+    Images,
+    LabelledImages,
+    LazySplit,
+    OnRead,
+    SearchData,
+)
 from hba.data.labels import composed, numbered, warn_of_names
 from hba.data.loader import StreamedImages
 from hba.data.pool import Pool, Source, configured, too_many_broken
@@ -24,7 +46,9 @@ from hba.utils.text import did_you_mean, listed
 
 STREAM_ABOVE_BYTES = 8 * 10**9
 AnyDataset = Dataset[Any] | Sequence[Any]
-"""A torch Dataset, or a list, of pairs (image, label) as `hba.data.from_dataset` takes them."""
+"""A torch Dataset, or a list, of pairs (image, label) as `hba.data.from_dataset` takes
+them.
+"""
 READ_SETTINGS = ("data", "image_size", "train_size", "val_size", "split_seed")
 """Fields of DataConfig that apply to a torch Dataset; the others are about files."""
 IDLE = ("train_size", "val_size", "stream", "workers")
@@ -34,35 +58,67 @@ IDLE = ("train_size", "val_size", "stream", "workers")
 def check_data(data: object, wanted: type[SearchData] | type[EvaluationData]) -> None:
     """SettingsError for data of another type than a search or an evaluation takes."""
     if not (data is None or is_dataset(data) or isinstance(data, str | Path | wanted)):
-        kinds = "a dataset's name, a folder or file, a Dataset or list of pairs (image, label) (two for an evaluation)"
-        raise SettingsError(f"data must be {kinds}, or hba.data.{wanted.__name__}, got {type(data).__name__}")
+        kinds = (
+            "a dataset's name, a folder or file, a Dataset or list of pairs (image,"
+            " label) (two for an evaluation)"
+        )
+        raise SettingsError(
+            f"data must be {kinds}, or hba.data.{wanted.__name__}, got"
+            f" {type(data).__name__}"
+        )
 
 
 def find_source(config: DataConfig) -> Source:
-    """The source that the settings name, with the chosen classes only. DataError if there is no such source."""
-    place, kind = Path(config.data), "builtin" if config.data in DATASET_NAMES else format_of(config.data)
+    """The source that the settings name, with the chosen classes only. DataError if
+    there is no such source.
+    """
+    place, kind = (
+        Path(config.data),
+        ("builtin" if config.data in DATASET_NAMES else format_of(config.data)),
+    )
     if kind != "builtin" and not place.exists():
         meant = did_you_mean(config.data, DATASET_NAMES)
-        raise DataError(f"no such folder or dataset: {config.data}{listed(meant, 'datasets', DATASET_NAMES)}")
-    idle = {"table": (), "saved": ("split_column", *PATH_SETTINGS)}.get(kind, COLUMN_SETTINGS)
+        raise DataError(
+            "no such folder or dataset:"
+            f" {config.data}{listed(meant, 'datasets', DATASET_NAMES)}"
+        )
+    idle = {"table": (), "saved": ("split_column", *PATH_SETTINGS)}.get(
+        kind, COLUMN_SETTINGS
+    )
     idle += {"builtin": (), "prepared": ("download", "levels")}.get(kind, ("download",))
     if given := [name for name in idle if getattr(config, name)]:
         raise SettingsError(f"{given[0]} has no effect on {config.data}; omit it")
-    columns: Columns = {"path": config.path_column, "label": config.label_column, "split": config.split_column}
+    columns: Columns = {
+        "path": config.path_column,
+        "label": config.label_column,
+        "split": config.split_column,
+    }
     readers: Mapping[str, Callable[[], Source]] = {
-        "builtin": lambda: builtin_source(config.data, Path(config.data_root), config.download),
+        "builtin": lambda: builtin_source(
+            config.data, Path(config.data_root), config.download
+        ),
         "folder": lambda: folder_source(place),
         "npz": lambda: npz_source(place),
         "prepared": lambda: cached_source(place, config.stored_size),
         "saved": lambda: saved_source(place, columns, config.label_separator),
         "table": lambda: table_source(
-            *(place, columns, config.label_separator, config.image_folder, config.image_ending, config.skip_broken)
+            *(
+                place,
+                columns,
+                config.label_separator,
+                config.image_folder,
+                config.image_ending,
+                config.skip_broken,
+            )
         ),
     }
-    # `prepare` has recorded what it left out. A data set by name is complete, so it is not checked for broken images.
+    # `prepare` has recorded what it left out. A data set by name is complete, so it is
+    # not checked for broken images.
     of_kind = {"prepared": True, "builtin": config.skip_broken or False}
     skip_broken = of_kind.get(kind, config.skip_broken)
-    source = readers[kind]().map(lambda pool: configured(pool, skip_broken, config.stored_size, config.levels))
+    source = readers[kind]().map(
+        lambda pool: configured(pool, skip_broken, config.stored_size, config.levels)
+    )
     return source if config.classes is None else keep_classes(source, config.classes)
 
 
@@ -71,23 +127,47 @@ def load_search_data(
 ) -> SearchData:
     """Load training and validation images. The files of the test split are not opened.
 
-    dataset: split instead of config.data, without a test split. on_read: as OnRead, for each split.
+    dataset: split instead of config.data, without a test split. on_read: as OnRead, for
+    each split.
     """
     if is_pair(dataset):
-        raise DataError("a search takes one dataset, got a pair: give the training set only, which it splits")
-    source = find_source(config) if dataset is None else dataset_source(dataset, config, on_read)
+        raise DataError(
+            "a search takes one dataset, got a pair: give the training set only, which"
+            " it splits"
+        )
+    source = (
+        find_source(config)
+        if dataset is None
+        else dataset_source(dataset, config, on_read)
+    )
     splits = split(source, config.train_size, config.val_size, config.split_seed)
     train, val = splits.train, splits.val
     splits.available.check_levels()
-    n_test = None if dataset is not None else 0 if source.test is not None else len(splits.test())
+    n_test = (
+        None
+        if dataset is not None
+        else 0
+        if source.test is not None
+        else len(splits.test())
+    )
     images = _read(train, config, on_read), _read(val, config, on_read)
-    if source.val is None and len(lost := [item for part in images for item in part.left_out]) > train.most_broken:
+    if (
+        source.val is None
+        and len(lost := [item for part in images for item in part.left_out])
+        > train.most_broken
+    ):
         # An evaluation, which trains on both, would raise this error.
         raise too_many_broken(lost, len(train) + len(val), len(train) + len(val))
     not_images = (*source.train.unused, *(source.val.unused if source.val else ()))
     how: dict[str, Any] = {"not_images": not_images, "facts": source.facts}
-    how |= {} if config.data in DATASET_NAMES else {"listing": (train, val), "train_pool": train}
-    return SearchData(source.name, source.class_names, *images, test_images=n_test, **how)
+    how |= (
+        {}
+        if config.data in DATASET_NAMES
+        else {"listing": (train, val), "train_pool": train}
+    )
+    return SearchData(
+        source.name, source.class_names, *images, test_images=n_test, **how
+    )
 
 
 def load_evaluation_data(
@@ -97,20 +177,34 @@ def load_evaluation_data(
     *,
     with_val: bool = False,
 ) -> EvaluationData:
-    """Load the whole training set, or train_size of it, and the test split: the images that no search saw.
+    """Load the whole training set, or train_size of it, and the test split: the images
+    that no search saw.
 
-    The existence of a test split is checked now; it is read when it is first used. dataset: a pair (train, test)
-    instead of config.data. on_read: for training images. with_val: also train on the source's own validation split;
-    DataError if its images are streamed.
+    The existence of a test split is checked now; it is read when it is first used.
+    dataset: a pair (train, test) instead of config.data. on_read: for training images.
+    with_val: also train on the source's own validation split; DataError if its images
+    are streamed.
     """
     if not (dataset is None or is_pair(dataset)):
-        raise DataError(f"an evaluation takes a pair (train, test) of datasets, got a single {type(dataset).__name__}")
-    source = find_source(config) if dataset is None else dataset_source(dataset, config, on_read)
+        raise DataError(
+            "an evaluation takes a pair (train, test) of datasets, got a single"
+            f" {type(dataset).__name__}"
+        )
+    source = (
+        find_source(config)
+        if dataset is None
+        else dataset_source(dataset, config, on_read)
+    )
     splits = split(source, None, None, config.split_seed)
-    train = take_training(source, splits.available, config.train_size, config.split_seed)
+    train = take_training(
+        source, splits.available, config.train_size, config.split_seed
+    )
     splits.available.check_levels()
     val_unused = source.val.unused if with_val and source.val is not None else ()
-    how: dict[str, Any] = {"not_images": (*source.train.unused, *val_unused), "facts": source.facts}
+    how: dict[str, Any] = {
+        "not_images": (*source.train.unused, *val_unused),
+        "facts": source.facts,
+    }
     if config.data in TORCHVISION:
         # Opening it reads its images.
         test = LazySplit(lambda: _read(splits.test(), config))
@@ -118,13 +212,23 @@ def load_evaluation_data(
         tested = splits.test()
         test = LazySplit(lambda: _read(tested, config), len(tested))
         how["not_images"] += tested.unused
-        how |= {} if config.data in DATASET_NAMES else {"listing": (tested,), "train_pool": train}
+        how |= (
+            {}
+            if config.data in DATASET_NAMES
+            else {"listing": (tested,), "train_pool": train}
+        )
     images = _read(train, config, on_read)
     if with_val and source.val is not None:
         val = _read(source.val, config, on_read)
         if not (isinstance(images, LabelledImages) and isinstance(val, LabelledImages)):
-            raise DataError("streamed images are trained on without the validation split: set with_val to False")
-        pixels, labels = torch.cat([images.images, val.images]), torch.cat([images.labels, val.labels])
+            raise DataError(
+                "streamed images are trained on without the validation split: set"
+                " with_val to False"
+            )
+        pixels, labels = (
+            torch.cat([images.images, val.images]),
+            torch.cat([images.labels, val.labels]),
+        )
         images = LabelledImages(pixels, labels, images.left_out + val.left_out)
     return EvaluationData(source.name, source.class_names, images, test, **how)
 
@@ -132,27 +236,40 @@ def load_evaluation_data(
 def _read(pool: Pool, config: DataConfig, on_read: OnRead | None = None) -> Images:
     """Read the images of a pool; those of a large pool stay in their files."""
     if config.stream and not pool.items.can_stream:
-        raise DataError(f"{config.data} cannot be streamed, unless its images are prepared; omit stream")
+        raise DataError(
+            f"{config.data} cannot be streamed, unless its images are prepared; omit"
+            " stream"
+        )
     n_bytes = len(pool) * pool.items.n_channels * config.stored_size**2
-    is_streamed = n_bytes > STREAM_ABOVE_BYTES if config.stream is None else config.stream
+    is_streamed = (
+        n_bytes > STREAM_ABOVE_BYTES if config.stream is None else config.stream
+    )
     if is_streamed and pool.items.can_stream:
         return StreamedImages.of(pool, config.workers, on_read)
     return pool.read(on_read)
 
 
-def prepare(data: str | Path, out: str | Path, *, on_read: OnRead | None = None, **settings: Any) -> Prepared:
-    """Decode and resize all images of the data once, into the folder `out`, which you can then use instead of the data.
+def prepare(
+    data: str | Path, out: str | Path, *, on_read: OnRead | None = None, **settings: Any
+) -> Prepared:
+    """Decode and resize all images of the data once, into the folder `out`, which you
+    can then use instead of the data.
 
-    data: as for `hba.search`, but in files. settings: fields of DataConfig that control how images are read, such as
-    image_size, skip_broken, levels and classes. on_read: called for each part with the number of images done so far and
-    the total. Files of an interrupted call in `out` are overwritten.
+    data: as for `hba.search`, but in files. settings: fields of DataConfig that control
+    how images are read, such as image_size, skip_broken, levels and classes. on_read:
+    called for each part with the number of images done so far and the total. Files of
+    an interrupted call in `out` are overwritten.
 
-    Splits, pixels and colours are those of the data with the same image_size. Test images are decoded too, but no
-    search opens them. Raises DataError for data that cannot be used, SettingsError for settings that have no effect,
-    and RunError if `out` cannot be written or holds other files.
+    Splits, pixels and colours are those of the data with the same image_size. Test
+    images are decoded too, but no search opens them. Raises DataError for data that
+    cannot be used, SettingsError for settings that have no effect, and RunError if
+    `out` cannot be written or holds other files.
     """
     if idle := [name for name in settings if name in IDLE]:
-        raise SettingsError(f"{idle[0]} has no effect on prepared images, of which all are kept; omit it")
+        raise SettingsError(
+            f"{idle[0]} has no effect on prepared images, of which all are kept;"
+            " omit it"
+        )
     config = DataConfig.make(resolved_data({**settings, "data": str(data)}))
     folder = Path(out)
     check_out(folder)
@@ -167,44 +284,81 @@ def is_dataset(data: object) -> bool:
 
 
 def name_of_dataset(data: Any, settings: Mapping[str, Any]) -> str:
-    """The class of a dataset, or of a pair's first one. SettingsError if a setting about files is given with it."""
-    if idle := [name for name in settings if name in DataConfig.model_fields and name not in READ_SETTINGS]:
-        raise SettingsError(f"{idle[0]} has no effect on a Dataset, whose images are in memory; omit it")
+    """The class of a dataset, or of a pair's first one. SettingsError if a setting
+    about files is given with it.
+    """
+    if idle := [
+        name
+        for name in settings
+        if name in DataConfig.model_fields and name not in READ_SETTINGS
+    ]:
+        raise SettingsError(
+            f"{idle[0]} has no effect on a Dataset, whose images are in memory; omit it"
+        )
     return type(data[0] if is_pair(data) else data).__name__
 
 
 def is_pair(data: object) -> bool:
-    """Whether data is a tuple (train, test). A list is not, because it may hold two pairs (image, label)."""
-    return isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, Dataset | list) for part in data)
+    """Whether data is a tuple (train, test). A list is not, because it may hold two
+    pairs (image, label).
+    """
+    return (
+        isinstance(data, tuple)
+        and len(data) == 2
+        and all(isinstance(part, Dataset | list) for part in data)
+    )
 
 
 def dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Source:
-    """A dataset, or a pair (train, test), as a source in memory. No test split is drawn from a single dataset.
+    """A dataset, or a pair (train, test), as a source in memory. No test split is drawn
+    from a single dataset.
 
-    Classes are named as the datasets name them, as torchvision's do, also within a Subset; else by their numbers. Where
-    both datasets of a pair have names, labels are matched by name; DataError where a target_transform prevents that.
+    Classes are named as the datasets name them, as torchvision's do, also within a
+    Subset; else by their numbers. Where both datasets of a pair have names, labels are
+    matched by name; DataError where a target_transform prevents that.
     """
     datasets, size = data if is_pair(data) else (data,), config.stored_size
     parts = [from_dataset(one, image_size=size, on_read=on_read) for one in datasets]
     labels = [part.labels.numpy() for part in parts]
-    own, *others = (_names_of(one, 1 + int(of_one.max())) for one, of_one in zip(datasets, labels, strict=True))
+    own, *others = (
+        _names_of(one, 1 + int(of_one.max()))
+        for one, of_one in zip(datasets, labels, strict=True)
+    )
     if own.names and others and others[0].names and own != others[0]:
         if own.is_changed or others[0].is_changed:
-            rule = "training and test dataset must number the same classes, and a target_transform changes labels"
-            raise DataError(f"{rule}; give both the same `classes` and target_transform, or none")
-        labels[1] = numbered([(others[0].names[label],) for label in labels[1]], own.names, "the test dataset")
+            rule = (
+                "training and test dataset must number the same classes, and a"
+                " target_transform changes labels"
+            )
+            raise DataError(
+                f"{rule}; give both the same `classes` and target_transform, or none"
+            )
+        labels[1] = numbered(
+            [(others[0].names[label],) for label in labels[1]],
+            own.names,
+            "the test dataset",
+        )
     n_classes = 1 + max(int(one.max()) for one in labels)
-    is_named = own.names is not None and len(own.names) >= n_classes and not own.is_changed
-    names: Sequence[object] = own.names[:n_classes] if is_named and own.names else range(n_classes)
+    is_named = (
+        own.names is not None and len(own.names) >= n_classes and not own.is_changed
+    )
+    names: Sequence[object] = (
+        own.names[:n_classes] if is_named and own.names else range(n_classes)
+    )
     name = type(datasets[0]).__name__
     warn_of_names([*map(str, names)], name)
     images = [part.images.numpy() for part in parts]
-    pools = [replace(in_memory(*pair, name), image_size=size) for pair in zip(images, labels, strict=True)]
+    pools = [
+        replace(in_memory(*pair, name), image_size=size)
+        for pair in zip(images, labels, strict=True)
+    ]
     return Source(name, tuple(map(str, names)), pools[0], test=lambda: pools[-1])
 
 
 class _Names(NamedTuple):
-    """names: the dataset's `classes`; None unless it has enough. is_changed: whether a target_transform renumbers."""
+    """names: the dataset's `classes`; None unless it has enough. is_changed: whether a
+    target_transform renumbers.
+    """
 
     names: list[str] | None
     is_changed: bool
@@ -216,7 +370,10 @@ def _names_of(dataset: Any, n_classes: int) -> _Names:
         found = [_names_of(part, 0) for part in parts]
         is_changed = any(one.is_changed for one in found)
         if len({tuple(one.names) for one in found if one.names}) > 1 and not is_changed:
-            raise DataError("the datasets of a ConcatDataset must have the same `classes`, in the same order")
+            raise DataError(
+                "the datasets of a ConcatDataset must have the same `classes`, in the"
+                " same order"
+            )
         names = found[0].names
         return _Names(names if names and len(names) >= n_classes else None, is_changed)
     if not hasattr(dataset, "classes") and hasattr(dataset, "dataset"):
@@ -224,4 +381,6 @@ def _names_of(dataset: Any, n_classes: int) -> _Names:
     names = getattr(dataset, "classes", None)
     is_changed = getattr(dataset, "target_transform", None) is not None
     has_names = isinstance(names, list | tuple) and len(names) >= n_classes
-    return _Names([composed(str(one)) for one in names or ()] if has_names else None, is_changed)
+    return _Names(
+        [composed(str(one)) for one in names or ()] if has_names else None, is_changed
+    )

@@ -1,4 +1,6 @@
-"""Batches for training, and streamed images, which are read ahead from their files in every epoch."""
+"""Batches for training, and streamed images, which are read ahead from their files in
+every epoch.
+"""
 
 import contextlib
 import os
@@ -30,18 +32,28 @@ SUM_BATCH_SIZE = 100
 
 
 class BatchStream:
-    """Endless batches (images float in [0, 1], labels), in a new random order in each epoch, without the last part.
+    """Endless batches (images float in [0, 1], labels), in a new random order in each
+    epoch, without the last part.
 
-    An epoch has len(data) // batch_size batches of at most len(data) images. Processes that share a batch get different
-    images; batch_size is their sum. The position can be saved and restored. setting: name of batch_size in errors.
+    An epoch has len(data) // batch_size batches of at most len(data) images. Processes
+    that share a batch get different images; batch_size is their sum. The position can
+    be saved and restored. setting: name of batch_size in errors.
     """
 
-    def __init__(self, data: Images, batch_size: int, seed: int, setting: str = "batch_size") -> None:
+    def __init__(
+        self, data: Images, batch_size: int, seed: int, setting: str = "batch_size"
+    ) -> None:
         self.data = data
         self.batch_size = min(batch_size, len(data))
         if self.batch_size % size():
-            text = f"a batch must be a multiple of the {size()} processes, got {self.batch_size}"
-            raise SettingsError(f"{text}; set {setting} to one in a new run, or start another number of processes")
+            text = (
+                f"a batch must be a multiple of the {size()} processes, got"
+                f" {self.batch_size}"
+            )
+            raise SettingsError(
+                f"{text}; set {setting} to one in a new run, or start another number of"
+                " processes"
+            )
         self.generator = torch.Generator(exact_device(data.device)).manual_seed(seed)
         self.order = self._new_order()
         self.position = 0
@@ -58,24 +70,37 @@ class BatchStream:
                 next(self._rest_of_pass, None)
             self.order, self.position, self._rest_of_pass = self._new_order(), 0, None
         if self._rest_of_pass is None:
-            whole = self.order[: self.batches_per_pass * self.batch_size].view(-1, self.batch_size)
+            whole = self.order[: self.batches_per_pass * self.batch_size].view(
+                -1, self.batch_size
+            )
             # The images of this process in every batch of the epoch.
             order = self.order if size() == 1 else local_shard(whole, dim=1).flatten()
-            self._rest_of_pass = self.data.batches(order, self.batch_size // size(), self.position)
+            self._rest_of_pass = self.data.batches(
+                order, self.batch_size // size(), self.position
+            )
         images, labels = next(self._rest_of_pass)
         self.position += 1
         return as_floats(images), labels
 
     def _new_order(self) -> Tensor:
-        order = torch.randperm(len(self.data), generator=self.generator, device=self.generator.device)
+        order = torch.randperm(
+            len(self.data), generator=self.generator, device=self.generator.device
+        )
         return order.to(self.data.device)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"generator": self.generator.get_state(), "order": self.order, "position": self.position}
+        return {
+            "generator": self.generator.get_state(),
+            "order": self.order,
+            "position": self.position,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.generator.set_state(state["generator"].cpu())
-        self.order, self.position = state["order"].to(self.data.device), state["position"]
+        self.order, self.position = (
+            state["order"].to(self.data.device),
+            state["position"],
+        )
         self._rest_of_pass = None
 
 
@@ -85,16 +110,26 @@ def as_floats(images: Tensor) -> Tensor:
 
 
 def default_workers() -> int:
-    """One for each core that this process may use, but at most 8; 0 if it cannot start any."""
+    """One for each core that this process may use, but at most 8; 0 if it cannot start
+    any.
+    """
     if obstacle() is not None:
         return 0
-    return min(MOST_WORKERS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    return min(
+        MOST_WORKERS,
+        (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        ),
+    )
 
 
 class SentPool(Dataset[bytes]):
     """A pool that a DataLoader reads in other processes; `received` opens its parts.
 
-    A part is pickled here. An error in DataLoader's own pickling is only printed, and then it waits forever.
+    A part is pickled here. An error in DataLoader's own pickling is only printed, and
+    then it waits forever.
     """
 
     def __init__(self, pool: Pool) -> None:
@@ -105,7 +140,8 @@ class SentPool(Dataset[bytes]):
         try:
             return bytes(ForkingPickler.dumps((images, broken)))
         except (OSError, RuntimeError):
-            # Without enough shared memory, the pixels themselves are sent, which is slower.
+            # Without enough shared memory, the pixels themselves are sent, which is
+            # slower.
             return pickle.dumps((images.numpy(), broken))
 
 
@@ -114,17 +150,21 @@ def received(content: bytes) -> ReadPart:
     try:
         images, broken = pickle.loads(content)
     except (OSError, RuntimeError, EOFError) as error:
-        text = f"the images of a reading process cannot be received ({reason_of(error)})"
+        text = (
+            f"the images of a reading process cannot be received ({reason_of(error)})"
+        )
         raise RunError(f"{text}; use fewer workers, or 0") from None
     return torch.as_tensor(images), broken
 
 
 @dataclass(frozen=True, eq=False)
 class StreamedImages(Images):
-    """Images that stay in their files, labels int64 (N,) or bool (N, classes); the same pixels as images in memory.
+    """Images that stay in their files, labels int64 (N,) or bool (N, classes); the same
+    pixels as images in memory.
 
-    workers: processes that read ahead; 0 reads in this one. left_out: broken images, which `of` has omitted; one that
-    breaks later raises DataError. Mean and deviation of colours use at most 2,000 images, drawn with a fixed seed.
+    workers: processes that read ahead; 0 reads in this one. left_out: broken images,
+    which `of` has omitted; one that breaks later raises DataError. Mean and deviation
+    of colours use at most 2,000 images, drawn with a fixed seed.
     """
 
     pool: Pool = field(repr=False)
@@ -133,11 +173,20 @@ class StreamedImages(Images):
     left_out: tuple[SkippedFile, ...] = ()
 
     @staticmethod
-    def of(pool: Pool, workers: int | None = None, on_read: OnRead | None = None) -> "StreamedImages":
-        """The images of a pool. If broken images may be left out, all images are read once to find them."""
+    def of(
+        pool: Pool, workers: int | None = None, on_read: OnRead | None = None
+    ) -> "StreamedImages":
+        """The images of a pool. If broken images may be left out, all images are read
+        once to find them.
+        """
         broken = pool.find_broken(on_read) if pool.most_broken else {}
-        chosen, n_workers = pool.without(broken), default_workers() if workers is None else workers
-        return StreamedImages(chosen, torch.from_numpy(chosen.labels), n_workers, tuple(broken.values()))
+        chosen, n_workers = (
+            pool.without(broken),
+            (default_workers() if workers is None else workers),
+        )
+        return StreamedImages(
+            chosen, torch.from_numpy(chosen.labels), n_workers, tuple(broken.values())
+        )
 
     @property
     def image_size(self) -> int:
@@ -157,11 +206,18 @@ class StreamedImages(Images):
     def _colors(self) -> tuple[Colors, Colors]:
         sample = np.arange(len(self))
         if len(sample) > COLOR_SAMPLE:
-            sample = np.sort(np.random.default_rng(0).choice(len(self), COLOR_SAMPLE, replace=False))
-        return mean_and_std(images for images, _ in self.read(torch.from_numpy(sample).split(SUM_BATCH_SIZE)))
+            sample = np.sort(
+                np.random.default_rng(0).choice(len(self), COLOR_SAMPLE, replace=False)
+            )
+        return mean_and_std(
+            images
+            for images, _ in self.read(torch.from_numpy(sample).split(SUM_BATCH_SIZE))
+        )
 
     def fingerprint(self) -> str:
-        """A hash of the items' names, labels, image size and levels; to hash pixels would take a whole epoch."""
+        """A hash of the items' names, labels, image size and levels; to hash pixels
+        would take a whole epoch.
+        """
         digest = self.pool.items.fingerprint(self.pool.numbers, self.image_size)
         digest.update(self.labels.cpu().numpy().tobytes())
         if self.pool.levels is not None:
@@ -169,14 +225,19 @@ class StreamedImages(Images):
         return digest.hexdigest()[:16]
 
     def read(self, parts: Sequence[Tensor]) -> Generator[Batch]:
-        """Yield batches. The reading processes end with the generator. SettingsError if they cannot start."""
+        """Yield batches. The reading processes end with the generator. SettingsError if
+        they cannot start.
+        """
         with contextlib.closing(self._read(parts)) as results:
             for part, (images, broken) in zip(parts, results, strict=True):
                 if broken:
                     raise too_many_broken([broken[0][1]], len(images), len(self))
                 # Only from pinned memory does a copy not wait for the GPU.
                 source = images.pin_memory() if self.device.type == "cuda" else images
-                yield source.to(self.device, non_blocking=True), self.labels[part.to(self.device)]
+                yield (
+                    source.to(self.device, non_blocking=True),
+                    self.labels[part.to(self.device)],
+                )
 
     def _read(self, parts: Sequence[Tensor]) -> Generator[ReadPart]:
         numbers = [self.pool.numbers[part.cpu().numpy()] for part in parts]

@@ -1,4 +1,6 @@
-"""Looks at a data set before any training: number and size of images, classes, splits, and copies of images."""
+"""Looks at a data set before any training: number and size of images, classes, splits,
+and copies of images.
+"""
 
 import contextlib
 from collections import Counter
@@ -24,14 +26,18 @@ from hba.data.splits import split
 from hba.errors import DataError
 from hba.utils.text import counted, first_of
 
-AnyData = SearchData | EvaluationData | AnyDataset | tuple[AnyDataset, AnyDataset] | None
+AnyData = (
+    SearchData | EvaluationData | AnyDataset | tuple[AnyDataset, AnyDataset] | None
+)
 Copies = tuple[str, str, Literal["two classes", "two splits"]]
 """The names of two images with equal content, and what they are in."""
 MOST_MEASURED = 300
 MOST_COPIES = 20
 """Pairs of names that are kept."""
 UNEVEN = 2
-"""Classes are uneven if the largest has more than this many times the images of the smallest."""
+"""Classes are uneven if the largest has more than this many times the images of the
+smallest.
+"""
 SMALL = 32
 """Side in pixels at which colours and copies are compared."""
 
@@ -40,10 +46,12 @@ SMALL = 32
 class Look:
     """A summary of a data set before any training.
 
-    n_train: number of images for training and validation, n_val of which are in the data's own validation split.
-    n_test: None if a test split is unknown, or would have to be read. has_own_test: False if test images are drawn from
-    the others. counts: images of each class among n_train; for several_labels, with each label. side: median of the
-    shorter sides in pixels. is_grey: no training image has a colour. copies: the first 20 of n_copies.
+    n_train: number of images for training and validation, n_val of which are in the
+    data's own validation split. n_test: None if a test split is unknown, or would have
+    to be read. has_own_test: False if test images are drawn from the others. counts:
+    images of each class among n_train; for several_labels, with each label. side:
+    median of the shorter sides in pixels. is_grey: no training image has a colour.
+    copies: the first 20 of n_copies.
     """
 
     name: str
@@ -62,65 +70,139 @@ class Look:
     @property
     def sentences(self) -> tuple[str, ...]:
         """Sentences for the user: size, balance, test split and copies."""
-        n_images, kind = self.n_train + (self.n_test or 0), "grey image" if self.is_grey else "image"
+        n_images, kind = (
+            self.n_train + (self.n_test or 0),
+            ("grey image" if self.is_grey else "image"),
+        )
         labels = "labels" if self.several_labels else "classes"
         size = f"{self.side:,} pixels on the shorter side (median)"
-        found = [f"{counted(n_images, kind)} with {len(self.class_names)} {labels}, {size}"]
+        found = [
+            f"{counted(n_images, kind)} with {len(self.class_names)} {labels}, {size}"
+        ]
         fewest, most = min(self.counts), max(self.counts)
         if most > UNEVEN * fewest:
-            smallest, largest = (printable(self.class_names[self.counts.index(count)]) for count in (fewest, most))
-            found.append(f"Uneven {labels}: {fewest:,} of {smallest}, but {most:,} of {largest}, without test images")
+            smallest, largest = (
+                printable(self.class_names[self.counts.index(count)])
+                for count in (fewest, most)
+            )
+            found.append(
+                f"Uneven {labels}: {fewest:,} of {smallest}, but {most:,} of {largest},"
+                " without test images"
+            )
         if self.has_own_test:
-            found.append(f"The data have a test split of their own{f', {self.n_test:,} images' if self.n_test else ''}")
+            found.append(
+                "The data have a test split of their"
+                f" own{f', {self.n_test:,} images' if self.n_test else ''}"
+            )
         elif self.n_test:
-            found.append(f"The data have no test split, so {self.n_test:,} of the images are held back as one")
+            found.append(
+                f"The data have no test split, so {self.n_test:,} of the images are"
+                " held back as one"
+            )
         if self.copies:
             pairs = [
-                f"{' and '.join(printable(name.removeprefix(f'{self.name}/')) for name in names)} (in {why})"
+                f"{' and '.join(printable(name.removeprefix(f'{self.name}/')) for name in names)}"
+                f" (in {why})"
                 for *names, why in self.copies
             ]
             shown = first_of(pairs + [""] * (self.n_copies - len(pairs)))
-            found.append(f"{counted(self.n_copies, 'pair')} of copies, of which you should remove one: {shown}")
+            found.append(
+                f"{counted(self.n_copies, 'pair')} of copies, of which you should"
+                f" remove one: {shown}"
+            )
         return tuple(found)
 
 
 def look(config: DataConfig, data: AnyData = None) -> Look:
-    """Look at a data set. Size and colour are those of at most 300 training images, evenly spaced.
+    """Look at a data set. Size and colour are those of at most 300 training images,
+    evenly spaced.
 
-    data: images in memory, instead of config.data. Test images in files are hashed, and decoded only if they seem to be
-    copies; those in arrays on disk are not read. Data sets by name are not searched for copies. DataError if unusable.
+    data: images in memory, instead of config.data. Test images in files are hashed, and
+    decoded only if they seem to be copies; those in arrays on disk are not read. Data
+    sets by name are not searched for copies. DataError if unusable.
     """
     if isinstance(data, SearchData | EvaluationData):
-        name, class_names, has_own_test = data.name, data.class_names, isinstance(data, EvaluationData)
-        pools = {role: _pool_of(part) for role, part in data.parts.items() if not isinstance(part, LazySplit)}
+        name, class_names, has_own_test = (
+            data.name,
+            data.class_names,
+            isinstance(data, EvaluationData),
+        )
+        pools = {
+            role: _pool_of(part)
+            for role, part in data.parts.items()
+            if not isinstance(part, LazySplit)
+        }
         n_test = data.test_images if isinstance(data, SearchData) else data.n_test
     else:
-        source = find_source(config) if data is None else dataset_source(data, config, None)
-        splits, is_single = split(source, None, None, config.split_seed), not (data is None or is_pair(data))
-        name, class_names, has_own_test = source.name, source.class_names, bool(source.test) and not is_single
-        pools = {"train": splits.available, **({"val": source.val} if source.val else {})}
+        source = (
+            find_source(config) if data is None else dataset_source(data, config, None)
+        )
+        splits, is_single = (
+            split(source, None, None, config.split_seed),
+            not (data is None or is_pair(data)),
+        )
+        name, class_names, has_own_test = (
+            source.name,
+            source.class_names,
+            bool(source.test) and not is_single,
+        )
+        pools = {
+            "train": splits.available,
+            **({"val": source.val} if source.val else {}),
+        }
         # Opening a test split of torchvision reads its images.
         if not (is_single or (data is None and config.data in TORCHVISION)):
             pools["test"] = splits.test()
         n_test = len(pools["test"]) if "test" in pools else None
-    labels = np.concatenate([pool.labels for role, pool in pools.items() if role != "test"])
-    n_val, train, several = len(labels) - len(pools["train"]), pools["train"], is_multi_label(labels)
-    counts = labels.sum(axis=0) if several else np.bincount(labels, minlength=len(class_names))
+    labels = np.concatenate(
+        [pool.labels for role, pool in pools.items() if role != "test"]
+    )
+    n_val, train, several = (
+        len(labels) - len(pools["train"]),
+        pools["train"],
+        is_multi_label(labels),
+    )
+    counts = (
+        labels.sum(axis=0)
+        if several
+        else np.bincount(labels, minlength=len(class_names))
+    )
     places = np.linspace(0, len(train) - 1, min(len(train), MOST_MEASURED)).astype(int)
-    sides = [side for number in train.numbers[places].tolist() if (side := _if_readable(train.items.side, number))]
+    sides = [
+        side
+        for number in train.numbers[places].tolist()
+        if (side := _if_readable(train.items.side, number))
+    ]
     if isinstance(data, tuple | list | Dataset):
         # In the pool, they already have the requested size.
         raw: Any = data[0] if is_pair(data) else data
-        sides = [min(picture(raw[number][0]).size) for number in train.numbers[places].tolist()]
+        sides = [
+            min(picture(raw[number][0]).size)
+            for number in train.numbers[places].tolist()
+        ]
     if not sides:
-        raise DataError(f"none of {counted(len(places), 'image')} of {name} can be read; mend or remove them")
+        raise DataError(
+            f"none of {counted(len(places), 'image')} of {name} can be read; mend or"
+            " remove them"
+        )
     small = (_small(train, number) for number in train.numbers[places].tolist())
-    is_grey = all(one is None or (len(one) in CHANNELS and (one == one[0]).all()) for one in small)
+    is_grey = all(
+        one is None or (len(one) in CHANNELS and (one == one[0]).all()) for one in small
+    )
     if data is None and format_of(config.data) == "npz" and has_own_test:
         del pools["test"]
     copies = [] if data is None and config.data in DATASET_NAMES else _copies(pools)
     return Look(
-        *(name, tuple(class_names), len(labels), n_val, n_test, has_own_test, tuple(counts.tolist()), several),
+        *(
+            name,
+            tuple(class_names),
+            len(labels),
+            n_val,
+            n_test,
+            has_own_test,
+            tuple(counts.tolist()),
+            several,
+        ),
         *(round(median(sides)), is_grey, tuple(copies[:MOST_COPIES]), len(copies)),
     )
 
@@ -128,7 +210,9 @@ def look(config: DataConfig, data: AnyData = None) -> Look:
 def _pool_of(images: Any) -> Pool:
     if isinstance(images, StreamedImages):
         return images.pool
-    return in_memory(images.images.cpu().numpy(), images.labels.cpu().numpy(), "the images in memory")
+    return in_memory(
+        images.images.cpu().numpy(), images.labels.cpu().numpy(), "the images in memory"
+    )
 
 
 def _if_readable(read: Callable[..., Any], *arguments: Any) -> Any:
@@ -143,31 +227,52 @@ def _small(pool: Pool, number: int) -> Any:
 
 
 def _size(pool: Pool, number: int) -> int | None:
-    """The size of a file in bytes, or a hash of any other image. None for a file that has disappeared."""
+    """The size of a file in bytes, or a hash of any other image. None for a file that
+    has disappeared.
+    """
     items = pool.items
-    return size_of(items.file(number)) if isinstance(items, FileItems) else items.hash(number).content()
+    return (
+        size_of(items.file(number))
+        if isinstance(items, FileItems)
+        else items.hash(number).content()
+    )
 
 
 def _copies(pools: Mapping[str, Pool]) -> list[Copies]:
-    """Pairs of copies in two classes or two splits. Contents are hashed only if sizes agree."""
+    """Pairs of copies in two classes or two splits. Contents are hashed only if sizes
+    agree.
+    """
     images = [
         (pool, number, role, label)
         for role, pool in pools.items()
-        for number, label in zip(pool.numbers.tolist(), pool.labels.tolist(), strict=True)
+        for number, label in zip(
+            pool.numbers.tolist(), pool.labels.tolist(), strict=True
+        )
     ]
     sizes, groups = [_size(*image[:2]) for image in images], dict[Any, list[Any]]()
     count, found = Counter(sizes), list[Copies]()
     for image, size in zip(images, sizes, strict=True):
         pool, number, *_ = image
-        if size is not None and count[size] > 1 and (content := pool.items.hash(number).content()) is not None:
+        if (
+            size is not None
+            and count[size] > 1
+            and (content := pool.items.hash(number).content()) is not None
+        ):
             groups.setdefault((size, content), []).append(image)
     for (pool, number, role, label), *others in groups.values():
         for other_pool, other, other_role, other_label in others:
             if (role, label) == (other_role, other_label):
                 continue
-            # Hashes are short, and broken files may be equal without being copies of an image.
+            # Hashes are short, and broken files may be equal without being copies of an
+            # image.
             small, others_small = _small(pool, number), _small(other_pool, other)
-            if small is not None and others_small is not None and torch.equal(small, others_small):
+            if (
+                small is not None
+                and others_small is not None
+                and torch.equal(small, others_small)
+            ):
                 names = pool.items.name(number), other_pool.items.name(other)
-                found.append((*names, "two splits" if label == other_label else "two classes"))
+                found.append(
+                    (*names, "two splits" if label == other_label else "two classes")
+                )
     return found

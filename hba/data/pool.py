@@ -1,4 +1,6 @@
-"""Pools of images whose labels are known before an image is read, and the sources of pools."""
+"""Pools of images whose labels are known before an image is read, and the sources of
+pools.
+"""
 
 import contextlib
 import hashlib
@@ -18,7 +20,15 @@ from torch.utils.data import Dataset
 from hba.data.images import LabelledImages, OnRead
 from hba.data.labels import composed, is_multi_label, numbered, warn_of_names
 from hba.data.leakage import ImageHash, Kind, hash_of_file, size_of
-from hba.data.reading import Levels, SkippedFile, is_deep, is_unread_image, opened, read_image, to_8_bits
+from hba.data.reading import (
+    Levels,
+    SkippedFile,
+    is_deep,
+    is_unread_image,
+    opened,
+    read_image,
+    to_8_bits,
+)
 from hba.errors import DataError
 from hba.utils.text import first_of
 
@@ -32,20 +42,26 @@ NEARLY_BLACK = 25
 """A level of 255; images of 12 bits on a scale of 16 bits end at 16."""
 FEW_BROKEN = 5
 BROKEN_SHARE = 0.01
-"""By default, at most this number or share of the images of a part is left out, whichever is more."""
+"""By default, at most this number or share of the images of a part is left out,
+whichever is more.
+"""
 
 ReadPart = tuple[Tensor, list[tuple[int, SkippedFile]]]
-"""Images uint8 (B, C, H, W), and the indices of those that could not be read, which are black, with the reasons."""
+"""Images uint8 (B, C, H, W), and the indices of those that could not be read, which are
+black, with the reasons.
+"""
 
 
 class Items(Protocol):
     """Images by number. Each process that reads images gets a copy.
 
-    hashed_by: see leakage.py. can_stream: whether images can be read again in each epoch. known_broken: unreadable
-    images by number; None if they are unknown before reading. name: the name of the image in messages. read: uint8
-    (n_channels, image_size, image_size); DataError, with the reason only, if the image cannot be read. side: the
-    shorter side of the stored image in pixels; DataError likewise. deep: the levels of an image of more than 8 bits;
-    None for others and unreadable ones. fingerprint: the beginning of a hash of images to be streamed; reads no image.
+    hashed_by: see leakage.py. can_stream: whether images can be read again in each
+    epoch. known_broken: unreadable images by number; None if they are unknown before
+    reading. name: the name of the image in messages. read: uint8 (n_channels,
+    image_size, image_size); DataError, with the reason only, if the image cannot be
+    read. side: the shorter side of the stored image in pixels; DataError likewise.
+    deep: the levels of an image of more than 8 bits; None for others and unreadable
+    ones. fingerprint: the beginning of a hash of images to be streamed; reads no image.
     """
 
     hashed_by: Kind
@@ -65,10 +81,12 @@ class Items(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class FileItems(Items):
-    """Image files. names (N,): paths below the folder as bytes, a single block of memory that processes share.
+    """Image files. names (N,): paths below the folder as bytes, a single block of
+    memory that processes share.
 
-    classes: the class of each file of a table; () if the path below the folder begins with the class. encoded: rows
-    with the content of each file as `bytes`, None if it is in the file system.
+    classes: the class of each file of a table; () if the path below the folder begins
+    with the class. encoded: rows with the content of each file as `bytes`, None if it
+    is in the file system.
     """
 
     folder: Path
@@ -80,13 +98,23 @@ class FileItems(Items):
     n_channels = 3
 
     @staticmethod
-    def of(folder: Path, paths: Sequence[Path], classes: Sequence[str] = ()) -> "FileItems":
-        return FileItems(folder, np.array([os.fsencode(path.relative_to(folder)) for path in paths]), tuple(classes))
+    def of(
+        folder: Path, paths: Sequence[Path], classes: Sequence[str] = ()
+    ) -> "FileItems":
+        return FileItems(
+            folder,
+            np.array([os.fsencode(path.relative_to(folder)) for path in paths]),
+            tuple(classes),
+        )
 
     def file(self, number: int) -> Path | bytes:
         """The path of the image's file, or its content."""
         content = None if self.encoded is None else self.encoded[number]["bytes"]
-        return self.folder / os.fsdecode(self.names[number]) if content is None else content
+        return (
+            self.folder / os.fsdecode(self.names[number])
+            if content is None
+            else content
+        )
 
     def name(self, number: int) -> str:
         if self.encoded is not None:
@@ -96,7 +124,9 @@ class FileItems(Items):
     def known_as(self, number: int) -> str:
         """Class and name, by which the images of a search are recognized later."""
         below = Path(os.fsdecode(self.names[number]))
-        return composed(f"{self.classes[number]}/{below.name}" if self.classes else below.as_posix())
+        return composed(
+            f"{self.classes[number]}/{below.name}" if self.classes else below.as_posix()
+        )
 
     def read(self, number: int, image_size: int, levels: Levels | None) -> Tensor:
         return read_image(self.file(number), image_size, levels)
@@ -116,7 +146,9 @@ class FileItems(Items):
     def fingerprint(self, numbers: np.ndarray, image_size: int) -> "hashlib._Hash":
         digest = hashlib.sha256(f"{len(numbers)} files, {image_size} pixels".encode())
         digest.update(b"\0".join(self.names[numbers].tolist()))
-        sizes = [size_of(self.folder / os.fsdecode(name)) for name in self.names[numbers]]
+        sizes = [
+            size_of(self.folder / os.fsdecode(name)) for name in self.names[numbers]
+        ]
         if None in sizes:
             raise DataError("the images change while they are used; start again")
         digest.update(np.array(sizes, dtype=np.int64).tobytes())
@@ -125,10 +157,12 @@ class FileItems(Items):
 
 @dataclass(frozen=True, eq=False)
 class Pool(Dataset[ReadPart]):
-    """Images with labels, int64 (N,) or bool (N, classes). numbers (N,): their numbers among the items.
+    """Images with labels, int64 (N,) or bool (N, classes). numbers (N,): their numbers
+    among the items.
 
-    unused: files that are not images. image_size: side in pixels of the images that are read. most_broken: how many
-    unreadable images are left out; more raise DataError. Pools drawn from one have its number. levels: see reading.py.
+    unused: files that are not images. image_size: side in pixels of the images that are
+    read. most_broken: how many unreadable images are left out; more raise DataError.
+    Pools drawn from one have its number. levels: see reading.py.
     """
 
     items: Items
@@ -145,7 +179,10 @@ class Pool(Dataset[ReadPart]):
     def __getitem__(self, numbers: np.ndarray) -> ReadPart:
         """The images of these numbers, for a DataLoader."""
         items, size = self.items, self.image_size
-        images, broken = torch.zeros(len(numbers), items.n_channels, size, size, dtype=torch.uint8), []
+        images, broken = (
+            torch.zeros(len(numbers), items.n_channels, size, size, dtype=torch.uint8),
+            [],
+        )
         for place, number in enumerate(numbers.tolist()):
             try:
                 images[place] = items.read(number, size, self.levels)
@@ -157,42 +194,88 @@ class Pool(Dataset[ReadPart]):
         return replace(self, labels=self.labels[indices], numbers=self.numbers[indices])
 
     def keep(self, classes: Sequence[int]) -> "Pool":
-        """Keep only these classes, ascending, renumbered from 0; with several labels per image, all images stay."""
+        """Keep only these classes, ascending, renumbered from 0; with several labels
+        per image, all images stay.
+        """
         if is_multi_label(self.labels):
             return replace(self, labels=self.labels[:, list(classes)])
         kept = self.take(np.flatnonzero(np.isin(self.labels, classes)))
         return replace(kept, labels=np.searchsorted(classes, kept.labels))
 
     def without(self, broken: Mapping[int, SkippedFile]) -> "Pool":
-        """The images without the broken ones, by index. DataError if none is left, or none of a class."""
+        """The images without the broken ones, by index. DataError if none is left, or
+        none of a class.
+        """
         if not broken:
             return self
         kept = self.take(np.setdiff1d(np.arange(len(self)), list(broken)))
         if not len(kept):
-            raise DataError(f"none of {len(self)} images could be read, {next(iter(broken.values())).path} first")
-        if not is_multi_label(self.labels) and (lost := np.setdiff1d(self.labels, kept.labels)).size:
-            path = next(item.path for place, item in broken.items() if self.labels[place] == lost[0])
-            raise DataError(f"no image of the class of {path} could be read in its split; mend one, or drop the class")
+            raise DataError(
+                f"none of {len(self)} images could be read,"
+                f" {next(iter(broken.values())).path} first"
+            )
+        if (
+            not is_multi_label(self.labels)
+            and (lost := np.setdiff1d(self.labels, kept.labels)).size
+        ):
+            path = next(
+                item.path
+                for place, item in broken.items()
+                if self.labels[place] == lost[0]
+            )
+            raise DataError(
+                f"no image of the class of {path} could be read in its split; mend one,"
+                " or drop the class"
+            )
         return kept
 
     def check_levels(self) -> None:
-        """DataError if most images of more than 8 bits are nearly black or white, or one is outside default levels."""
+        """DataError if most images of more than 8 bits are nearly black or white, or
+        one is outside default levels.
+        """
         chosen = self.numbers[:: len(self) // CHECKED + 1].tolist()
-        found = [values for number in chosen if (values := self.items.deep(number)) is not None]
-        deep = [(values, to_8_bits(values, self.levels)) for values in found if np.isfinite(values).all()]
-        dull = [values for values, seen in deep if seen.max() <= NEARLY_BLACK or seen.min() == 255]
+        found = [
+            values
+            for number in chosen
+            if (values := self.items.deep(number)) is not None
+        ]
+        deep = [
+            (values, to_8_bits(values, self.levels))
+            for values in found
+            if np.isfinite(values).all()
+        ]
+        dull = [
+            values
+            for values, seen in deep
+            if seen.max() <= NEARLY_BLACK or seen.min() == 255
+        ]
         if len(dull) > len(deep) / 2:
-            shown = f"such as one with levels from {dull[0].min():.7g} to {dull[0].max():.7g}"
-            remedy = "give the levels that become black and white with --levels LOW,HIGH"
-            raise DataError(f"images of more than 8 bits are nearly black or white, {shown}; {remedy}")
+            shown = (
+                f"such as one with levels from {dull[0].min():.7g} to"
+                f" {dull[0].max():.7g}"
+            )
+            remedy = (
+                "give the levels that become black and white with --levels LOW,HIGH"
+            )
+            raise DataError(
+                f"images of more than 8 bits are nearly black or white, {shown};"
+                f" {remedy}"
+            )
 
-    def read_parts(self, on_read: OnRead | None = None) -> Generator[tuple[int, Tensor, dict[int, SkippedFile]]]:
-        """Yield index of the first image, images, and broken ones by their index in the pool; DataError if too many."""
+    def read_parts(
+        self, on_read: OnRead | None = None
+    ) -> Generator[tuple[int, Tensor, dict[int, SkippedFile]]]:
+        """Yield index of the first image, images, and broken ones by their index in the
+        pool; DataError if too many.
+        """
         lost: list[SkippedFile] = []
         starts = range(0, len(self), AT_ONCE)
         threads = ThreadPoolExecutor(N_READERS)
         try:
-            parts = threads.map(self.__getitem__, (self.numbers[start : start + AT_ONCE] for start in starts))
+            parts = threads.map(
+                self.__getitem__,
+                (self.numbers[start : start + AT_ONCE] for start in starts),
+            )
             for start, (images, broken) in zip(starts, parts, strict=True):
                 lost += [item for _, item in broken]
                 if len(lost) > self.most_broken:
@@ -206,7 +289,13 @@ class Pool(Dataset[ReadPart]):
     def read(self, on_read: OnRead | None = None) -> LabelledImages:
         """The images in memory, without those that cannot be read."""
         # Arrays are read from their file here, before threads need them.
-        images = torch.empty(len(self), self.items.n_channels, self.image_size, self.image_size, dtype=torch.uint8)
+        images = torch.empty(
+            len(self),
+            self.items.n_channels,
+            self.image_size,
+            self.image_size,
+            dtype=torch.uint8,
+        )
         broken: dict[int, SkippedFile] = {}
         for start, part, lost in self.read_parts(on_read):
             images[start : start + len(part)] = part
@@ -217,19 +306,31 @@ class Pool(Dataset[ReadPart]):
         return LabelledImages(images, labels, tuple(broken.values()))
 
     def find_broken(self, on_read: OnRead | None = None) -> dict[int, SkippedFile]:
-        """The unreadable images by index. All images are read, unless the items know which ones are broken."""
+        """The unreadable images by index. All images are read, unless the items know
+        which ones are broken.
+        """
         known = self.items.known_broken
         if known is None:
-            return {place: item for _, _, lost in self.read_parts(on_read) for place, item in lost.items()}
-        return {place: known[number] for place, number in enumerate(self.numbers.tolist()) if number in known}
+            return {
+                place: item
+                for _, _, lost in self.read_parts(on_read)
+                for place, item in lost.items()
+            }
+        return {
+            place: known[number]
+            for place, number in enumerate(self.numbers.tolist())
+            if number in known
+        }
 
 
 @dataclass(frozen=True)
 class Source:
-    """A data set: its training pool, and its own validation and test pools if it has some.
+    """A data set: its training pool, and its own validation and test pools if it has
+    some.
 
-    The test pool is a function that a search never calls, so a search cannot even open its files. test_size: how many
-    images of the training pool become the test split if there is no test pool. facts: sentences on how it is read.
+    The test pool is a function that a search never calls, so a search cannot even open
+    its files. test_size: how many images of the training pool become the test split if
+    there is no test pool. facts: sentences on how it is read.
     """
 
     name: str
@@ -243,14 +344,21 @@ class Source:
     def map(self, function: Callable[[Pool], Pool]) -> "Source":
         """Apply the function to each pool."""
         val, test = self.val and function(self.val), self.test
-        return replace(self, train=function(self.train), val=val, test=test and (lambda: function(test())))
+        return replace(
+            self,
+            train=function(self.train),
+            val=val,
+            test=test and (lambda: function(test())),
+        )
 
 
 class Part(NamedTuple):
-    """A split before its classes are numbered. names: the classes of each image. unused: see Pool.
+    """A split before its classes are numbered. names: the classes of each image.
+    unused: see Pool.
 
-    For training images: class_names, all classes in order, by default those of the images, sorted; facts, see Source;
-    is_multi, whether images have any number of classes instead of one.
+    For training images: class_names, all classes in order, by default those of the
+    images, sorted; facts, see Source; is_multi, whether images have any number of
+    classes instead of one.
     """
 
     items: Items
@@ -262,22 +370,35 @@ class Part(NamedTuple):
 
 
 def source_of(data: Path, parts: Mapping[str, Callable[[], Part]]) -> Source:
-    """Make a source of the parts train, val and test. The last two may be missing; test is called later.
+    """Make a source of the parts train, val and test. The last two may be missing; test
+    is called later.
 
-    Images come class by class, in the order of the part within a class; with several labels, in the order of
-    the part. DataError without a part train, for fewer than two classes, and for classes that train lacks.
+    Images come class by class, in the order of the part within a class; with several
+    labels, in the order of the part. DataError without a part train, for fewer than two
+    classes, and for classes that train lacks.
     """
     if "train" not in parts:
-        raise DataError(f"{data} must have images of a split train, got {', '.join(parts) or 'none'}")
+        raise DataError(
+            f"{data} must have images of a split train, got"
+            f" {', '.join(parts) or 'none'}"
+        )
     trained = parts["train"]()
     is_multi = trained.is_multi
-    names = trained.class_names or tuple(sorted({name for of_image in trained.names for name in of_image}))
+    names = trained.class_names or tuple(
+        sorted({name for of_image in trained.names for name in of_image})
+    )
     if len(names) < 2:
-        raise DataError(f"{data} must have images of at least two classes, got {', '.join(names) or 'none'}")
+        raise DataError(
+            f"{data} must have images of at least two classes, got"
+            f" {', '.join(names) or 'none'}"
+        )
     warn_of_names(names, data, is_multi)
     if is_multi and all(len(of_image) == 1 for of_image in trained.names):
         rule = "images with several labels must have any number of them"
-        raise DataError(f"{rule}, but each of {data} has exactly one, as if one-hot; give its number or name")
+        raise DataError(
+            f"{rule}, but each of {data} has exactly one, as if one-hot; give its"
+            " number or name"
+        )
 
     def pool(role: str) -> Pool:
         part = trained if role == "train" else parts[role]()
@@ -285,7 +406,10 @@ def source_of(data: Path, parts: Mapping[str, Callable[[], Part]]) -> Source:
         order = np.arange(len(labels)) if is_multi else labels.argsort(stable=True)
         return Pool(part.items, labels[order], order, part.unused)
 
-    val, test = pool("val") if "val" in parts else None, partial(pool, "test") if "test" in parts else None
+    val, test = (
+        pool("val") if "val" in parts else None,
+        (partial(pool, "test") if "test" in parts else None),
+    )
     return Source(str(data), names, pool("train"), val, test, facts=trained.facts)
 
 
@@ -296,18 +420,33 @@ def most_left_out(n_images: int, skip_broken: bool | None) -> int:
     return n_images if skip_broken else 0
 
 
-def configured(pool: Pool, skip_broken: bool | None, image_size: int, levels: Levels | None) -> Pool:
-    """The pool with settings. DataError if more images are of unread formats than may be left out."""
+def configured(
+    pool: Pool, skip_broken: bool | None, image_size: int, levels: Levels | None
+) -> Pool:
+    """The pool with settings. DataError if more images are of unread formats than may
+    be left out.
+    """
     unread = [item for item in pool.unused if is_unread_image(item.path)]
     n_images = len(pool) + len(unread)
     most = most_left_out(n_images, skip_broken)
     if len(unread) > most:
         raise too_many_broken(unread, n_images, n_images)
-    return replace(pool, image_size=image_size, levels=levels, most_broken=most - len(unread))
+    return replace(
+        pool, image_size=image_size, levels=levels, most_broken=most - len(unread)
+    )
 
 
-def too_many_broken(lost: Sequence[SkippedFile], n_read: int, n_images: int) -> DataError:
+def too_many_broken(
+    lost: Sequence[SkippedFile], n_read: int, n_images: int
+) -> DataError:
     """The error for `lost` images among the first n_read of n_images."""
-    read = f"{n_images:,} images" if n_read == n_images else f"the first {n_read:,} of {n_images:,} images"
+    read = (
+        f"{n_images:,} images"
+        if n_read == n_images
+        else f"the first {n_read:,} of {n_images:,} images"
+    )
     named = first_of([f"{item.path} ({item.reason})" for item in lost])
-    return DataError(f"cannot read {len(lost):,} of {read}: {named}; mend or remove them, or use --skip-broken")
+    return DataError(
+        f"cannot read {len(lost):,} of {read}: {named}; mend or remove them, or use"
+        " --skip-broken"
+    )

@@ -1,4 +1,6 @@
-"""Image files: opened, decoded, converted to 8 bits and fitted to a square. Unreadable files raise DataError."""
+"""Image files: opened, decoded, converted to 8 bits and fitted to a square. Unreadable
+files raise DataError.
+"""
 
 import contextlib
 import csv
@@ -22,11 +24,17 @@ from hba.errors import DataError
 from hba.utils.files import open_regular, reason_of, write_text
 
 NOT_READ = frozenset({"EPS"})
-"""Formats that Pillow passes to another program: Ghostscript would run the code in an EPS file."""
-UNREAD = re.compile(r"\.(heic|heif|hif|jxl|svg|eps|dcm|nii|exr|hdr|svs|ndpi|dng|cr2|cr3|nef|arw|raf|orf|rw2)")
+"""Formats that Pillow passes to another program: Ghostscript would run the code in an
+EPS file.
+"""
+UNREAD = re.compile(
+    r"\.(heic|heif|hif|jxl|svg|eps|dcm|nii|exr|hdr|svs|ndpi|dng|cr2|cr3|nef|arw|raf|orf|rw2)"
+)
 """Endings of images in formats that Pillow does not read."""
 JPEG_SCALE = 8
-"""A JPEG may be decoded at a reduced size of at least this many times the requested one (docs/data.md)."""
+"""A JPEG may be decoded at a reduced size of at least this many times the requested one
+(docs/data.md).
+"""
 MOST_BYTES = 800_000_000  # of an image while it is read
 LEFT_OUT_NAME = "left_out.csv"
 TO_PIXELS: Mapping[str, Callable[[Any], Any]] = {
@@ -34,7 +42,9 @@ TO_PIXELS: Mapping[str, Callable[[Any], Any]] = {
     "L;4": lambda level: 17 * level,
     "RGB;16B": lambda color: tuple(level >> 8 for level in color),
 }
-"""From the transparent color in the header of a PNG to the pixels that Pillow makes, by Pillow's raw mode."""
+"""From the transparent color in the header of a PNG to the pixels that Pillow makes, by
+Pillow's raw mode.
+"""
 
 Levels = tuple[float, float]
 """The levels that become black (0) and white (255) in images of more than 8 bits."""
@@ -54,13 +64,21 @@ def save_left_out(folder: Path, left_out: Sequence[SkippedFile]) -> None:
         path.unlink(missing_ok=True)
         return
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([SkippedFile._fields, *(map(printable, item) for item in left_out)])
+    csv.writer(text, lineterminator="\n").writerows(
+        [SkippedFile._fields, *(map(printable, item) for item in left_out)]
+    )
     write_text(path, text.getvalue())
 
 
 def printable(name: str) -> str:
-    """The name with escapes for control characters and for what UTF-8 cannot encode: it may hold any bytes."""
-    return re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", lambda one: one[0].encode("unicode_escape").decode(), name)
+    """The name with escapes for control characters and for what UTF-8 cannot encode: it
+    may hold any bytes.
+    """
+    return re.sub(
+        r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]",
+        lambda one: one[0].encode("unicode_escape").decode(),
+        name,
+    )
 
 
 @functools.cache
@@ -78,21 +96,35 @@ def formats() -> tuple[str, ...]:
 def image_endings() -> frozenset[str]:
     """File endings of all formats that are read, such as .png, in lower case."""
     known = formats()
-    return frozenset(ending for ending, kind in Image.registered_extensions().items() if kind in known)
+    return frozenset(
+        ending
+        for ending, kind in Image.registered_extensions().items()
+        if kind in known
+    )
 
 
 def why_unread(path: str | Path) -> str | None:
-    """Why a file is not read, if its ending is not that of an image; None for another file."""
+    """Why a file is not read, if its ending is not that of an image; None for another
+    file.
+    """
     ending = Path(path).suffix.lower()
     if ending in image_endings():
         return None
-    more = ", or pip install pillow-heif" if ending in (".heic", ".heif", ".hif") else ""
+    more = (
+        ", or pip install pillow-heif" if ending in (".heic", ".heif", ".hif") else ""
+    )
     remedy = f"{ending[1:].upper()} is not read; convert it to JPEG{more}"
-    return remedy if UNREAD.fullmatch(ending) else "its ending is not that of an image; rename it if it is one"
+    return (
+        remedy
+        if UNREAD.fullmatch(ending)
+        else "its ending is not that of an image; rename it if it is one"
+    )
 
 
 def is_unread_image(path: str | Path) -> bool:
-    """Whether a file is an image that is not read: of an unread format, or without an ending that is known."""
+    """Whether a file is an image that is not read: of an unread format, or without an
+    ending that is known.
+    """
     ending = Path(path).suffix.lower()
     if ending in image_endings() or UNREAD.fullmatch(ending):
         return ending not in image_endings()
@@ -106,48 +138,79 @@ def is_unread_image(path: str | Path) -> bool:
 def opened(file: Path | bytes, draft: int | None = None) -> Iterator[Image.Image]:
     """Open an image, and read only its header. file: its path or its content.
 
-    draft: side in pixels to which a JPEG may be reduced while it is decoded. DataError, with a short reason, for images
-    of more than MOST_BYTES and any exception inside: Pillow's readers raise those of all kinds for damaged files.
+    draft: side in pixels to which a JPEG may be reduced while it is decoded. DataError,
+    with a short reason, for images of more than MOST_BYTES and any exception inside:
+    Pillow's readers raise those of all kinds for damaged files.
     """
     try:
         stream = io.BytesIO(file) if isinstance(file, bytes) else open_regular(file)
         with stream, Image.open(stream, formats=formats()) as image:
             if draft is not None:
                 image.draft("RGB", (draft, draft))
-            is_plain = image.mode in ("RGB", "L", "1") and image.format in ("JPEG", "PNG", "TIFF", "BMP")
-            check_size(image.size, 9 if is_plain and not image.has_transparency_data else 18)
-            if image.format == "PNG" and (level := image.info.get("transparency")) is not None:
+            is_plain = image.mode in ("RGB", "L", "1") and image.format in (
+                "JPEG",
+                "PNG",
+                "TIFF",
+                "BMP",
+            )
+            check_size(
+                image.size, 9 if is_plain and not image.has_transparency_data else 18
+            )
+            if (
+                image.format == "PNG"
+                and (level := image.info.get("transparency")) is not None
+            ):
                 to_pixels = TO_PIXELS.get(str(image.tile[0].args), lambda same: same)
                 image.info["transparency"] = to_pixels(level)
             yield image
     except UnidentifiedImageError:
         unread = isinstance(file, Path) and why_unread(file)
-        raise DataError(unread or "it is not an image of a format that is read") from None
+        raise DataError(
+            unread or "it is not an image of a format that is read"
+        ) from None
     except Exception as error:
-        remedy = "; reduce or crop it" if isinstance(error, Image.DecompressionBombError) else ""
+        remedy = (
+            "; reduce or crop it"
+            if isinstance(error, Image.DecompressionBombError)
+            else ""
+        )
         raise DataError(f"{reason_of(error)}{remedy}") from None
 
 
 def check_size(size: tuple[int, int], n_bytes: int = 9) -> None:
-    """DataError for an image that would take more than MOST_BYTES. n_bytes: for each pixel."""
+    """DataError for an image that would take more than MOST_BYTES. n_bytes: for each
+    pixel.
+    """
     most = MOST_BYTES // n_bytes
     if size[0] * size[1] > most:
-        raise DataError(f"{size[0]:,} x {size[1]:,} pixels are more than {most / 1e6:.0f} million; reduce or crop it")
+        raise DataError(
+            f"{size[0]:,} x {size[1]:,} pixels are more than {most / 1e6:.0f} million;"
+            " reduce or crop it"
+        )
 
 
-def read_image(file: Path | bytes, image_size: int, levels: Levels | None = None) -> Tensor:
-    """Read one file, upright, as `fitted` returns it: uint8 (3, image_size, image_size). DataError, the reason only."""
+def read_image(
+    file: Path | bytes, image_size: int, levels: Levels | None = None
+) -> Tensor:
+    """Read one file, upright, as `fitted` returns it: uint8 (3, image_size,
+    image_size). DataError, the reason only.
+    """
     with opened(file, draft=JPEG_SCALE * image_size) as image:
         ImageOps.exif_transpose(image, in_place=True)
         return fitted(image, image_size, levels)
 
 
-def load_image(path: str | Path, image_size: int | None = None, levels: Levels | None = None) -> Image.Image:
-    """Read an image file as a search reads it: upright by EXIF, 8 bits, RGB, transparent pixels on white.
+def load_image(
+    path: str | Path, image_size: int | None = None, levels: Levels | None = None
+) -> Image.Image:
+    """Read an image file as a search reads it: upright by EXIF, 8 bits, RGB,
+    transparent pixels on white.
 
-    As `loader` of torchvision's ImageFolder, it gives a training the pixels of a search. image_size: side in pixels, to
-    which the shorter side is resized before the center is cropped. None keeps the size. levels: those that become black
-    and white in images with more than 8 bits, by default 0 and 65535. DataError for a file that cannot be read.
+    As `loader` of torchvision's ImageFolder, it gives a training the pixels of a
+    search. image_size: side in pixels, to which the shorter side is resized before the
+    center is cropped. None keeps the size. levels: those that become black and white in
+    images with more than 8 bits, by default 0 and 65535. DataError for a file that
+    cannot be read.
     """
     try:
         if image_size is not None:
@@ -165,7 +228,11 @@ def in_rgb(image: Image.Image, levels: Levels | None = None) -> Image.Image:
         values, transparent = np.asarray(image), image.info.get("transparency")
         image = Image.fromarray(to_8_bits(values, levels))
         if transparent is not None:
-            image.putalpha(Image.fromarray(np.where(values == transparent, 0, 255).astype(np.uint8)))
+            image.putalpha(
+                Image.fromarray(
+                    np.where(values == transparent, 0, 255).astype(np.uint8)
+                )
+            )
     if image.has_transparency_data:
         over = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", over.size, "white"), over)
@@ -173,9 +240,13 @@ def in_rgb(image: Image.Image, levels: Levels | None = None) -> Image.Image:
 
 
 def fitted(image: Image.Image, image_size: int, levels: Levels | None = None) -> Tensor:
-    """An upright Pillow image in_rgb, the shorter side resized, centre cropped: torchvision's Resize and CenterCrop."""
+    """An upright Pillow image in_rgb, the shorter side resized, centre cropped:
+    torchvision's Resize and CenterCrop.
+    """
     check_size((image_size, image_size * max(image.size) // min(image.size)))
-    pixels = TF.pil_to_tensor(TF.resize(in_rgb(image, levels), [image_size], antialias=True))
+    pixels = TF.pil_to_tensor(
+        TF.resize(in_rgb(image, levels), [image_size], antialias=True)
+    )
     return TF.center_crop(pixels, [image_size, image_size])
 
 
@@ -185,7 +256,8 @@ def is_deep(image: Image.Image) -> bool:
 
 
 def to_8_bits(values: np.ndarray, levels: Levels | None = None) -> np.ndarray:
-    """Convert levels of any shape to uint8. levels: by default 0 to 1 for floating point, else 0 to 65535.
+    """Convert levels of any shape to uint8. levels: by default 0 to 1 for floating
+    point, else 0 to 65535.
 
     DataError for values that are not finite, or outside of the default levels.
     """
@@ -197,7 +269,9 @@ def to_8_bits(values: np.ndarray, levels: Levels | None = None) -> np.ndarray:
     if levels is None and not low <= values.min() <= values.max() <= high:
         found = f"got {values.min():.7g} to {values.max():.7g}"
         remedy = "give those that become black and white with --levels LOW,HIGH"
-        raise DataError(f"levels of {values.dtype} must be in [{low}, {high}], {found}; {remedy}")
+        raise DataError(
+            f"levels of {values.dtype} must be in [{low}, {high}], {found}; {remedy}"
+        )
     scaled = values.astype(np.float64)
     # In place, for the memory of large images.
     scaled -= low

@@ -1,6 +1,8 @@
-"""Splits of a data set by a seed: stratified, with every class in each of them; and the choice of classes.
+"""Splits of a data set by a seed: stratified, with every class in each of them; and the
+choice of classes.
 
-Images with several labels are drawn at random instead: no split can have the shares of all classes at once.
+Images with several labels are drawn at random instead: no split can have the shares of
+all classes at once.
 """
 
 import re
@@ -18,7 +20,9 @@ from hba.utils.files import read_text, reason_of
 from hba.utils.text import counted
 
 DEFAULT_FRACTION = 0.2
-"""Share of the images in the validation split, and in the test split, if no size is given."""
+"""Share of the images in the validation split, and in the test split, if no size is
+given.
+"""
 ENDING = ".txt"
 COMMENT = re.compile(r"(^|\s)#.*")
 """A # inside a word belongs to a class's name."""
@@ -26,9 +30,11 @@ COMMENT = re.compile(r"(^|\s)#.*")
 
 @dataclass(frozen=True)
 class Splits:
-    """Pools of a source's images, each in the order of its source. test is the source's own, if it has one.
+    """Pools of a source's images, each in the order of its source. test is the source's
+    own, if it has one.
 
-    available: all training images without the test split. train is a part of it, and val unless the source has its own.
+    available: all training images without the test split. train is a part of it, and
+    val unless the source has its own.
     """
 
     available: Pool
@@ -37,23 +43,41 @@ class Splits:
     test: Callable[[], Pool]
 
 
-def split(source: Source, train_size: int | None, val_size: int | None, seed: int) -> Splits:
-    """Split by class shares, or at random if images have several labels: test first, then validation, then training.
+def split(
+    source: Source, train_size: int | None, val_size: int | None, seed: int
+) -> Splits:
+    """Split by class shares, or at random if images have several labels: test first,
+    then validation, then training.
 
-    None: a fifth for validation, the rest for training. Only the seed decides the test split. DataError for bad sizes.
+    None: a fifth for validation, the rest for training. Only the seed decides the test
+    split. DataError for bad sizes.
     """
     available, test, val = source.train, source.test, source.val
-    parts = [name for name, own in (("train", None), ("val", val), ("test", test)) if own is None]
+    parts = [
+        name
+        for name, own in (("train", None), ("val", val), ("test", test))
+        if own is None
+    ]
     _check_classes(source, parts)
     if test is None:
         size = source.test_size or _default_size(source, available)
-        drawn, available = _take(source, available, size, keep=len(parts) - 1, seed=seed, part="test")
+        drawn, available = _take(
+            source, available, size, keep=len(parts) - 1, seed=seed, part="test"
+        )
     if val is not None:
-        val, rest = _take(source, val, val_size, keep=0, seed=seed, part="val")[0], available
+        val, rest = (
+            _take(source, val, val_size, keep=0, seed=seed, part="val")[0],
+            available,
+        )
     else:
         val_size = val_size or _default_size(source, available)
         val, rest = _take(source, available, val_size, keep=1, seed=seed, part="val")
-    return Splits(available, take_training(source, rest, train_size, seed), val, test or (lambda: drawn))
+    return Splits(
+        available,
+        take_training(source, rest, train_size, seed),
+        val,
+        test or (lambda: drawn),
+    )
 
 
 def _check_classes(source: Source, parts: Sequence[str]) -> None:
@@ -61,10 +85,17 @@ def _check_classes(source: Source, parts: Sequence[str]) -> None:
     labels, what, fewest = source.train.labels, source.name, len(source.train)
     if not is_multi_label(labels):
         counts = np.bincount(labels, minlength=len(source.class_names))
-        fewest, what = int(counts.min()), f"the class {source.class_names[counts.argmin()]!r} of {source.name}"
+        fewest, what = (
+            int(counts.min()),
+            f"the class {source.class_names[counts.argmin()]!r} of {source.name}",
+        )
     if fewest < len(parts):
-        needed = f"has {counted(fewest, 'image')}, but needs one each for {', '.join(parts)}"
-        raise DataError(f"{what} {needed}; add some, or choose classes without it (--classes)")
+        needed = (
+            f"has {counted(fewest, 'image')}, but needs one each for {', '.join(parts)}"
+        )
+        raise DataError(
+            f"{what} {needed}; add some, or choose classes without it (--classes)"
+        )
 
 
 def take_training(source: Source, pool: Pool, size: int | None, seed: int) -> Pool:
@@ -77,10 +108,14 @@ def _default_size(source: Source, pool: Pool) -> int:
     return max(fewest, round(DEFAULT_FRACTION * len(pool)))
 
 
-def _take(source: Source, pool: Pool, size: int | None, *, keep: int, seed: int, part: str) -> tuple[Pool, Pool]:
-    """Take `size` images, at least one of each class, and leave at least `keep` of each class; None takes all.
+def _take(
+    source: Source, pool: Pool, size: int | None, *, keep: int, seed: int, part: str
+) -> tuple[Pool, Pool]:
+    """Take `size` images, at least one of each class, and leave at least `keep` of each
+    class; None takes all.
 
-    With several labels per image, take any `size` images, and leave at least `keep`. Returns both pools.
+    With several labels per image, take any `size` images, and leave at least `keep`.
+    Returns both pools.
     """
     if size is None:
         return pool, pool.take(np.arange(0))
@@ -90,21 +125,35 @@ def _take(source: Source, pool: Pool, size: int | None, *, keep: int, seed: int,
     if not n_classes <= size <= most:
         fewest = f"{n_classes}, one image{'' if is_multi else ' for each class'}"
         largest = f"{most}, the number that {source.name} has left for it"
-        raise DataError(f"{part}_size must lie between {fewest}, and {largest}, got {size}")
+        raise DataError(
+            f"{part}_size must lie between {fewest}, and {largest}, got {size}"
+        )
     rng = np.random.default_rng(seed)
     if is_multi:
         chosen = rng.permutation(len(pool))[:size]
         if not labels[chosen].any():
-            raise DataError(f"no image drawn for {part} has a label: choose a larger split, or another split seed")
+            raise DataError(
+                f"no image drawn for {part} has a label: choose a larger split, or"
+                " another split seed"
+            )
     else:
         classes, counts = np.unique(labels, return_counts=True)
         shares = zip(classes, _shares(counts, counts - keep, size), strict=True)
-        chosen = np.concatenate([rng.permutation(np.flatnonzero(labels == label))[:n] for label, n in shares])
-    return pool.take(np.sort(chosen)), pool.take(np.setdiff1d(np.arange(len(pool)), chosen))
+        chosen = np.concatenate(
+            [
+                rng.permutation(np.flatnonzero(labels == label))[:n]
+                for label, n in shares
+            ]
+        )
+    return pool.take(np.sort(chosen)), pool.take(
+        np.setdiff1d(np.arange(len(pool)), chosen)
+    )
 
 
 def _shares(counts: np.ndarray, limits: np.ndarray, size: int) -> np.ndarray:
-    """Divide `size` among the classes, in proportion to the counts, but at least 1 and at most the limit for each."""
+    """Divide `size` among the classes, in proportion to the counts, but at least 1 and
+    at most the limit for each.
+    """
     proportion = size * counts / counts.sum()
     shares = np.clip(np.floor(proportion).astype(int), 1, limits)
     while (missing := size - shares.sum()) != 0:
@@ -116,22 +165,34 @@ def _shares(counts: np.ndarray, limits: np.ndarray, size: int) -> np.ndarray:
 
 
 def shipped_class_lists() -> list[str]:
-    return sorted(file.name.removesuffix(ENDING) for file in files("hba.data").iterdir() if file.name.endswith(ENDING))
+    return sorted(
+        file.name.removesuffix(ENDING)
+        for file in files("hba.data").iterdir()
+        if file.name.endswith(ENDING)
+    )
 
 
 def keep_classes(source: Source, listed_in: str) -> Source:
-    """Keep only the classes of a list, in the test split too, renumbered in their old order.
+    """Keep only the classes of a list, in the test split too, renumbered in their old
+    order.
 
-    listed_in: the name of a shipped list, or a text file with one class per line: its name, or its position, from 0, in
-    the order of the data set's classes (for a folder: sorted by name). Names take precedence over positions; empty
-    lines and comments after a # are ignored. DataError for other files.
+    listed_in: the name of a shipped list, or a text file with one class per line: its
+    name, or its position, from 0, in the order of the data set's classes (for a folder:
+    sorted by name). Names take precedence over positions; empty lines and comments
+    after a # are ignored. DataError for other files.
     """
     keep = _listed_classes(source, listed_in)
     kept, test_size = source.map(lambda pool: pool.keep(keep)), source.test_size
     if test_size is not None:
         # The same share of the kept images as of all images.
-        test_size = max(len(keep), round(test_size * len(kept.train) / len(source.train)))
-    return replace(kept, class_names=tuple(source.class_names[number] for number in keep), test_size=test_size)
+        test_size = max(
+            len(keep), round(test_size * len(kept.train) / len(source.train))
+        )
+    return replace(
+        kept,
+        class_names=tuple(source.class_names[number] for number in keep),
+        test_size=test_size,
+    )
 
 
 def _listed_classes(source: Source, listed_in: str) -> list[int]:
@@ -143,13 +204,26 @@ def _listed_classes(source: Source, listed_in: str) -> list[int]:
             text = read_text(Path(listed_in))
     except (OSError, UnicodeDecodeError) as error:
         remedy = f"give a text file or one of: {', '.join(shipped)}"
-        raise DataError(f"cannot read the list of classes {listed_in} ({reason_of(error)}); {remedy}") from None
+        raise DataError(
+            f"cannot read the list of classes {listed_in} ({reason_of(error)});"
+            f" {remedy}"
+        ) from None
     by_text = {str(number): number for number in range(len(source.class_names))}
     by_text |= {name: number for number, name in enumerate(source.class_names)}
-    lines = [composed(line) for line in (COMMENT.sub("", line).strip(" \t") for line in text.splitlines()) if line]
+    lines = [
+        composed(line)
+        for line in (COMMENT.sub("", line).strip(" \t") for line in text.splitlines())
+        if line
+    ]
     if unknown := [line for line in lines if line not in by_text]:
-        known = f"names such as {source.class_names[0]!r} and numbers from 0 to {len(source.class_names) - 1}"
-        raise DataError(f"{listed_in} has {unknown[0]!r}, which is no class of {source.name}: they have {known}")
+        known = (
+            f"names such as {source.class_names[0]!r} and numbers from 0 to"
+            f" {len(source.class_names) - 1}"
+        )
+        raise DataError(
+            f"{listed_in} has {unknown[0]!r}, which is no class of {source.name}: they"
+            f" have {known}"
+        )
     keep = sorted({by_text[line] for line in lines})
     if len(keep) < 2:
         raise DataError(f"{listed_in} must list at least two classes of {source.name}")

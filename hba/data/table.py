@@ -1,4 +1,6 @@
-"""Images in rows: a CSV or Parquet table of image files, or a folder that the library `datasets` has saved."""
+"""Images in rows: a CSV or Parquet table of image files, or a folder that the library
+`datasets` has saved.
+"""
 
 import contextlib
 import itertools
@@ -31,7 +33,9 @@ NAMES: Mapping[Role, tuple[str, ...]] = {
 }
 """Usual names of columns, for those that no setting names; case is ignored."""
 NO_SPLITS = "none"
-"""As the name of the column of splits, it means that there is none, whatever columns the table has."""
+"""As the name of the column of splits, it means that there is none, whatever columns
+the table has.
+"""
 PARQUET_ENDINGS = (".parquet", ".pq")
 SEPARATORS = (",", ";", "\t")
 """Of a CSV file, the separator is the first of these that occurs in its first line."""
@@ -39,16 +43,30 @@ SPLITS_FILE = "dataset_dict.json"
 """File that `datasets` saves beside several splits."""
 
 
-def find_column(role: Role, columns: Columns, there: Sequence[str], data: object) -> str:
-    """The column that was given, or the one with a usual name. DataError if there is none, or several."""
+def find_column(
+    role: Role, columns: Columns, there: Sequence[str], data: object
+) -> str:
+    """The column that was given, or the one with a usual name. DataError if there is
+    none, or several.
+    """
     given = columns[role]
     usual, wanted = NAMES[role], composed(given or "")
-    found = [name for name in there if (composed(name) == wanted if given else name.strip().casefold() in usual)]
+    found = [
+        name
+        for name in there
+        if (composed(name) == wanted if given else name.strip().casefold() in usual)
+    ]
     if len(found) == 1:
         return found[0]
-    meant = f"column {given!r}{did_you_mean(given, there)}" if given else f"single column called {NAMES[role][0]}"
+    meant = (
+        f"column {given!r}{did_you_mean(given, there)}"
+        if given
+        else f"single column called {NAMES[role][0]}"
+    )
     shown = first_of([repr(name) for name in there], 8)
-    raise DataError(f"{data} has no {meant}: choose one by --{role}-column; columns: {shown}")
+    raise DataError(
+        f"{data} has no {meant}: choose one by --{role}-column; columns: {shown}"
+    )
 
 
 def table_source(
@@ -59,50 +77,90 @@ def table_source(
     image_ending: str | None,
     skip_broken: bool | None,
 ) -> Source:
-    """The images of a CSV or Parquet file. Relative paths are relative to the file's folder, or to image_folder in it.
+    """The images of a CSV or Parquet file. Relative paths are relative to the file's
+    folder, or to image_folder in it.
 
-    Classes are sorted by name and images by class and path, so the order of rows does not matter. Training and
-    validation images must exist, but none is opened. separator: between the labels in a cell. image_ending: of files,
-    which the paths lack. DataError for an unusable table.
+    Classes are sorted by name and images by class and path, so the order of rows does
+    not matter. Training and validation images must exist, but none is opened.
+    separator: between the labels in a cell. image_ending: of files, which the paths
+    lack. DataError for an unusable table.
     """
     table = _read(file)
     there = list(map(str, table.columns))
-    path, label = find_column("path", columns, there, file), find_column("label", columns, there, file)
-    has_splits = columns["split"] or any(name.strip().casefold() in NAMES["split"] for name in there)
-    split = find_column("split", columns, there, file) if has_splits and columns["split"] != NO_SPLITS else None
+    path, label = (
+        find_column("path", columns, there, file),
+        find_column("label", columns, there, file),
+    )
+    has_splits = columns["split"] or any(
+        name.strip().casefold() in NAMES["split"] for name in there
+    )
+    split = (
+        find_column("split", columns, there, file)
+        if has_splits and columns["split"] != NO_SPLITS
+        else None
+    )
     parts: dict[str, dict[Path, tuple[str, ...]]] = {}
     roles = ["train"] * len(table) if split is None else table[split]
     folder, ending = file.parent.absolute() / (image_folder or ""), image_ending or ""
     ending = ending if not ending or ending.startswith(".") else f".{ending}"
-    for number, named, cell, role in zip(table.index, table[path], table[label], roles, strict=True):
+    for number, named, cell, role in zip(
+        table.index, table[path], table[label], roles, strict=True
+    ):
         where = f"row {number} of {file}"
         given = str(named) if isinstance(named, int) else named
         if isinstance(given, dict | bytes):
-            remedy = f"datasets.load_dataset('parquet', data_files={str(file)!r}).save_to_disk(DIR)"
-            raise DataError(f"{file} must hold paths, but has images in {path!r}; use {remedy} and give DIR")
+            remedy = (
+                "datasets.load_dataset('parquet',"
+                f" data_files={str(file)!r}).save_to_disk(DIR)"
+            )
+            raise DataError(
+                f"{file} must hold paths, but has images in {path!r}; use {remedy} and"
+                " give DIR"
+            )
         if not (isinstance(given, str) and isinstance(role, str)):
-            raise DataError(f"{where} has no text as {path!r} or {split!r}: fill it, or remove the row")
+            raise DataError(
+                f"{where} has no text as {path!r} or {split!r}: fill it, or remove"
+                " the row"
+            )
         if "\n" in f"{given}{cell}":
-            raise DataError(f"{where} has a line break in a cell: close the quotation mark before it, or remove it")
+            raise DataError(
+                f"{where} has a line break in a cell: close the quotation mark before"
+                " it, or remove it"
+            )
         place = Path(os.path.normpath(folder / composed(f"{given}{ending}")))
         if any(place in part for part in parts.values()):
             # The image could be in training and test.
-            raise DataError(f"{where} has {given!r}, which an earlier row has too: keep one")
-        parts.setdefault(split_role(role, file), {})[place] = classes_of(cell, separator, where)
-    if separator is not None and all(len(classes) < 2 for part in parts.values() for classes in part.values()):
-        raise DataError(f"no cell of column {label!r} of {file} has two labels with {separator!r} between them")
+            raise DataError(
+                f"{where} has {given!r}, which an earlier row has too: keep one"
+            )
+        parts.setdefault(split_role(role, file), {})[place] = classes_of(
+            cell, separator, where
+        )
+    if separator is not None and all(
+        len(classes) < 2 for part in parts.values() for classes in part.values()
+    ):
+        raise DataError(
+            f"no cell of column {label!r} of {file} has two labels with {separator!r}"
+            " between them"
+        )
     fact = f"columns: images from {path!r}, classes from {label!r}"
     fact += "" if split is None else f", splits from {split!r}"
     how = skip_broken, fact, separator is not None
-    return source_of(file, {role: partial(_part, file, part, *how) for role, part in parts.items()})
+    return source_of(
+        file, {role: partial(_part, file, part, *how) for role, part in parts.items()}
+    )
 
 
 def _read(file: Path) -> Any:
-    """The table as a pandas.DataFrame, whose index counts rows as a spreadsheet does. An empty cell is None.
+    """The table as a pandas.DataFrame, whose index counts rows as a spreadsheet does.
+    An empty cell is None.
 
     Cells of a CSV file are text; they are empty if they hold nothing or nan.
     """
-    pandas, is_parquet = import_extra("pandas", "tables", f"the table {file}"), file.suffix.lower() in PARQUET_ENDINGS
+    pandas, is_parquet = (
+        import_extra("pandas", "tables", f"the table {file}"),
+        file.suffix.lower() in PARQUET_ENDINGS,
+    )
     n_skipped = 0
     try:
         if is_parquet:
@@ -110,7 +168,9 @@ def _read(file: Path) -> Any:
             table = table.reset_index(drop=table.index.name is None)
         else:
             with file.open(encoding="utf-8-sig") as opened:
-                skipped = itertools.takewhile(lambda line: not line.strip() or line.startswith("#"), opened)
+                skipped = itertools.takewhile(
+                    lambda line: not line.strip() or line.startswith("#"), opened
+                )
                 n_skipped = len([*skipped])
                 opened.seek(0)
                 first = "".join(itertools.islice(opened, n_skipped, n_skipped + 1))
@@ -118,15 +178,30 @@ def _read(file: Path) -> Any:
             if named := re.fullmatch(r"sep=(.)\s*", first, re.IGNORECASE):
                 # The first line of a spreadsheet's file may name the separator.
                 n_skipped, separator = n_skipped + 1, named[1]
-            lines = {"sep": separator, "encoding": "utf-8-sig", "skipinitialspace": True, "skip_blank_lines": False}
+            lines = {
+                "sep": separator,
+                "encoding": "utf-8-sig",
+                "skipinitialspace": True,
+                "skip_blank_lines": False,
+            }
             lines["skiprows"] = n_skipped
-            cells = {"dtype": str, "keep_default_na": False, "na_values": ["", "nan", "NaN"]}
-            # The first row has the names: as a header, pandas would rename equal ones, and shift rows with more fields.
-            table = pandas.read_csv(file, header=None, **lines, **cells).dropna(how="all")
+            cells = {
+                "dtype": str,
+                "keep_default_na": False,
+                "na_values": ["", "nan", "NaN"],
+            }
+            # The first row has the names: as a header, pandas would rename equal ones,
+            # and shift rows with more fields.
+            table = pandas.read_csv(file, header=None, **lines, **cells).dropna(
+                how="all"
+            )
             table = table[1:].set_axis(table.iloc[0], axis=1)
     except Exception as error:
         # pandas and pyarrow raise exceptions of many kinds for damaged files.
-        raise DataError(f"cannot read the table {file} ({reason_of(error)}); mend it, or save it as UTF-8") from None
+        raise DataError(
+            f"cannot read the table {file} ({reason_of(error)}); mend it, or save it as"
+            " UTF-8"
+        ) from None
     if table.empty:
         raise DataError(f"the table {file} has no rows")
     # A spreadsheet counts the row of names too.
@@ -135,58 +210,102 @@ def _read(file: Path) -> Any:
 
 
 def _part(
-    file: Path, part: Mapping[Path, tuple[str, ...]], skip_broken: bool | None, fact: str, is_multi: bool
+    file: Path,
+    part: Mapping[Path, tuple[str, ...]],
+    skip_broken: bool | None,
+    fact: str,
+    is_multi: bool,
 ) -> Part:
-    """The images of one split, sorted by class and path. DataError for missing ones, unless they may be left out."""
+    """The images of one split, sorted by class and path. DataError for missing ones,
+    unless they may be left out.
+    """
     part = {_existing(path): names for path, names in part.items()}
     paths = sorted(part, key=lambda path: (part[path], path.parts))
     found = [path for path in paths if path.is_file()]
     missing = [str(path) for path in sorted({*paths} - {*found})]
-    text = f"{len(missing):,} of the {counted(len(paths), 'image')} of {file} cannot be found: {first_of(missing)}"
+    text = (
+        f"{len(missing):,} of the {counted(len(paths), 'image')} of {file} cannot be"
+        f" found: {first_of(missing)}"
+    )
     if len(missing) > most_left_out(len(paths), skip_broken) or not found:
-        remedy = "--image-folder and --image-ending say where files are, --skip-broken leaves them out"
-        raise DataError(f"{text}; mend the table, whose paths begin at {file.parent}: {remedy}")
-    if lost := {name for path in paths for name in part[path]} - {name for path in found for name in part[path]}:
-        raise DataError(f"{text}, which leaves none of the class {min(lost)!r}; mend the table, or remove this class")
-    classes, folder = [part[path] for path in found], Path(os.path.commonpath([path.parent for path in found]))
+        remedy = (
+            "--image-folder and --image-ending say where files are, --skip-broken"
+            " leaves them out"
+        )
+        raise DataError(
+            f"{text}; mend the table, whose paths begin at {file.parent}: {remedy}"
+        )
+    if lost := {name for path in paths for name in part[path]} - {
+        name for path in found for name in part[path]
+    }:
+        raise DataError(
+            f"{text}, which leaves none of the class {min(lost)!r}; mend the table, or"
+            " remove this class"
+        )
+    classes, folder = (
+        [part[path] for path in found],
+        Path(os.path.commonpath([path.parent for path in found])),
+    )
     items = FileItems.of(folder, found, list(map(", ".join, classes)))
     unused = tuple(SkippedFile(path, "no such file") for path in missing)
     return Part(items, classes, unused, facts=(fact,), is_multi=is_multi)
 
 
 def _existing(path: Path) -> Path:
-    """The file of that name, whose accents may be written in any of Unicode's forms; if there is none, the path."""
-    forms = (Path(unicodedata.normalize(form, str(path)).strip()) for form in ("NFC", "NFD"))
+    """The file of that name, whose accents may be written in any of Unicode's forms; if
+    there is none, the path.
+    """
+    forms = (
+        Path(unicodedata.normalize(form, str(path)).strip()) for form in ("NFC", "NFD")
+    )
     return next((place for place in (path, *forms) if place.is_file()), path)
 
 
-def saved_source(folder: Path, columns: Columns, separator: str | None = None) -> Source:
-    """A dataset that `datasets.Dataset.save_to_disk` has saved, with its splits where it has some.
+def saved_source(
+    folder: Path, columns: Columns, separator: str | None = None
+) -> Source:
+    """A dataset that `datasets.Dataset.save_to_disk` has saved, with its splits where
+    it has some.
 
-    Images are ordered as in source_of. The classes of a ClassLabel keep their order; others are sorted as text. Several
-    labels are a list, or text with a separator. Other splits than train, val and test, and a test split without labels,
-    are left out; a fact of the source says so. DataError if unusable.
+    Images are ordered as in source_of. The classes of a ClassLabel keep their order;
+    others are sorted as text. Several labels are a list, or text with a separator.
+    Other splits than train, val and test, and a test split without labels, are left
+    out; a fact of the source says so. DataError if unusable.
     """
     places, splits_file, facts = {"train": folder}, folder / SPLITS_FILE, list[str]()
     if splits_file.is_file():
         try:
             names = json.loads(read_text(splits_file))["splits"]
         except (OSError, ValueError, LookupError, TypeError) as error:
-            raise DataError(f"cannot read {splits_file} ({reason_of(error)}); save it anew") from None
+            raise DataError(
+                f"cannot read {splits_file} ({reason_of(error)}); save it anew"
+            ) from None
         others = [name for name in names if split_called(name) is None]
         facts += [f"splits that are not used: {', '.join(others)}"] if others else []
-        places = {split_role(name, folder): folder / name for name in names if name not in others}
+        places = {
+            split_role(name, folder): folder / name
+            for name in names
+            if name not in others
+        }
     # What cannot be read of a test split is said when it is used.
     with contextlib.suppress(DataError):
-        if "test" in places and all(one in (None, -1) for one in _saved(places["test"], columns, separator).labels):
+        if "test" in places and all(
+            one in (None, -1)
+            for one in _saved(places["test"], columns, separator).labels
+        ):
             facts.append("the test split has no labels, so it is not used")
             del places["test"]
-    read = {role: partial(_saved_part, place, columns, separator, tuple(facts)) for role, place in places.items()}
+    read = {
+        role: partial(_saved_part, place, columns, separator, tuple(facts))
+        for role, place in places.items()
+    }
     return source_of(folder, read)
 
 
 class _Saved(NamedTuple):
-    """labels: texts, numbers or lists of them; of a ClassLabel, its names, None for a missing one. own: all names."""
+    """labels: texts, numbers or lists of them; of a ClassLabel, its names, None for a
+    missing one. own: all names.
+    """
 
     dataset: Any
     image: str
@@ -203,24 +322,42 @@ def _saved(folder: Path, columns: Columns, separator: str | None) -> _Saved:
         dataset = datasets.load_from_disk(str(folder)).with_format(None)
     except Exception as error:
         # Damaged files make it raise exceptions of any kind.
-        raise DataError(f"cannot read the saved dataset {folder} ({reason_of(error)}); save it again") from None
+        raise DataError(
+            f"cannot read the saved dataset {folder} ({reason_of(error)}); save it"
+            " again"
+        ) from None
 
     # A list of labels is one of several; a list of images is no image.
     features = dict(dataset.features)
     inner = {name: _inner(feature) for name, feature in features.items()}
-    inner |= {name: feature for name, feature in features.items() if isinstance(inner[name], datasets.Image)}
+    inner |= {
+        name: feature
+        for name, feature in features.items()
+        if isinstance(inner[name], datasets.Image)
+    }
 
     def find(role: Role, kind: type, others: Sequence[str]) -> str:
         found = [name for name, feature in inner.items() if isinstance(feature, kind)]
         is_clear = len(found) == 1 and columns[role] is None
-        return found[0] if is_clear else find_column(role, columns, others or found, folder)
+        return (
+            found[0]
+            if is_clear
+            else find_column(role, columns, others or found, folder)
+        )
 
     image = find("path", datasets.Image, ())
-    label = find("label", datasets.ClassLabel, [name for name in features if name != image])
-    values, own = dataset.select_columns([label])[:][label], tuple(map(composed, getattr(inner[label], "names", ())))
+    label = find(
+        "label", datasets.ClassLabel, [name for name in features if name != image]
+    )
+    values, own = (
+        dataset.select_columns([label])[:][label],
+        tuple(map(composed, getattr(inner[label], "names", ()))),
+    )
     is_list = inner[label] is not features[label]
     if is_list and separator is not None:
-        raise DataError(f"column {label!r} of {folder} has lists of labels; omit --label-separator")
+        raise DataError(
+            f"column {label!r} of {folder} has lists of labels; omit --label-separator"
+        )
 
     def named(value: Any) -> Any:
         if isinstance(value, list):
@@ -228,25 +365,53 @@ def _saved(folder: Path, columns: Columns, separator: str | None) -> _Saved:
         # A ClassLabel marks a missing class as -1.
         return value if not own else None if value in (None, -1) else own[value]
 
-    return _Saved(dataset, image, label, [*map(named, values)], own, is_list or separator is not None)
+    return _Saved(
+        dataset,
+        image,
+        label,
+        [*map(named, values)],
+        own,
+        is_list or separator is not None,
+    )
 
 
 def _inner(feature: Any) -> Any:
-    """Of a list of labels, which datasets calls Sequence, List or [feature], that of one label."""
+    """Of a list of labels, which datasets calls Sequence, List or [feature], that of
+    one label.
+    """
     if isinstance(feature, list):
         return feature[0]
     inner = getattr(feature, "feature", feature)
     return feature if isinstance(inner, dict) else inner
 
 
-def _saved_part(folder: Path, columns: Columns, separator: str | None, facts: tuple[str, ...]) -> Part:
+def _saved_part(
+    folder: Path, columns: Columns, separator: str | None, facts: tuple[str, ...]
+) -> Part:
     from datasets import Image
 
     found = _saved(folder, columns, separator)
-    names = [classes_of(value, separator, f"number {n} of {folder}") for n, value in enumerate(found.labels)]
-    encoded = found.dataset.select_columns([found.image]).cast_column(found.image, Image(decode=False)).flatten()
-    encoded = encoded.rename_columns({f"{found.image}.bytes": "bytes", f"{found.image}.path": "path"})
+    names = [
+        classes_of(value, separator, f"number {n} of {folder}")
+        for n, value in enumerate(found.labels)
+    ]
+    encoded = (
+        found.dataset.select_columns([found.image])
+        .cast_column(found.image, Image(decode=False))
+        .flatten()
+    )
+    encoded = encoded.rename_columns(
+        {f"{found.image}.bytes": "bytes", f"{found.image}.path": "path"}
+    )
     paths = np.array([os.fsencode(path or "") for path in encoded["path"]])
-    items = FileItems(folder, paths, tuple(map(", ".join, names)), encoded, can_stream=False)
+    items = FileItems(
+        folder, paths, tuple(map(", ".join, names)), encoded, can_stream=False
+    )
     fact = f"columns: images from {found.image!r}, classes from {found.label!r}"
-    return Part(items, names, class_names=found.own, facts=(fact, *facts), is_multi=found.is_multi)
+    return Part(
+        items,
+        names,
+        class_names=found.own,
+        facts=(fact, *facts),
+        is_multi=found.is_multi,
+    )

@@ -1,4 +1,6 @@
-"""The processes of one torchrun computation: how they find each other, exchange values, and end together."""
+"""The processes of one torchrun computation: how they find each other, exchange values,
+and end together.
+"""
 
 import contextlib
 import os
@@ -15,51 +17,75 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from hba.distributed.process_info import GONE, ProcessInfo, is_first, launched, override_rank, rank, size
+from hba.distributed.process_info import (
+    GONE,
+    ProcessInfo,
+    is_first,
+    launched,
+    override_rank,
+    rank,
+    size,
+)
 from hba.errors import HbaError, RunError, SettingsError
 from hba.utils.devices import find_device
 
 TIMEOUT = timedelta(minutes=10)
-"""Longest wait for the other processes, such as for images that only one of them has to read."""
+"""Longest wait for the other processes, such as for images that only one of them has to
+read.
+"""
 SECONDS_TO_LET_GO = 0.2
-"""Time for Gloo's threads to release what they have sent. Before PyTorch 2.8, the end of a group waits for them and
-blocks them: both wait forever (https://github.com/pytorch/pytorch/pull/154976)."""
+"""Time for Gloo's threads to release what they have sent. Before PyTorch 2.8, the end
+of a group waits for them and blocks them: both wait forever
+(https://github.com/pytorch/pytorch/pull/154976).
+"""
 STEPS_BETWEEN_QUESTIONS = 8
-"""Steps between two questions to rank 0 whether to stop, each of which costs as much as a small step."""
+"""Steps between two questions to rank 0 whether to stop, each of which costs as much as
+a small step.
+"""
 
 T = TypeVar("T")
 
 
 @contextlib.contextmanager
 def joined() -> Iterator[None]:
-    """Use around hba.search and hba.evaluate: the processes that torchrun has started compute together.
+    """Use around hba.search and hba.evaluate: the processes that torchrun has started
+    compute together.
 
-    Does nothing without torchrun or for one process. An existing process group is kept. RunError for lost processes.
+    Does nothing without torchrun or for one process. An existing process group is kept.
+    RunError for lost processes.
     """
     is_new = not (dist.is_available() and dist.is_initialized())
     if is_new and launched().size == 1:
         yield
         return
     if is_new:
-        if (local_rank := int(os.environ.get("LOCAL_RANK", "0"))) < torch.cuda.device_count():
+        if (
+            local_rank := int(os.environ.get("LOCAL_RANK", "0"))
+        ) < torch.cuda.device_count():
             torch.cuda.set_device(local_rank)
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         collective(partial(dist.init_process_group, backend, timeout=TIMEOUT))
     with override_rank(ProcessInfo(dist.get_rank(), dist.get_world_size())):
         yield
-    # Not after an error: the others may be in a kernel of NCCL that waits for this process, and leaving waits for it.
+    # Not after an error: the others may be in a kernel of NCCL that waits for this
+    # process, and leaving waits for it.
     if is_new:
         time.sleep(SECONDS_TO_LET_GO)
         dist.destroy_process_group()
 
 
 def collective(function: Callable[..., object], *arguments: Any) -> None:
-    """Call a function of torch.distributed. Raises a RunError of one line if the other processes do not answer."""
+    """Call a function of torch.distributed. Raises a RunError of one line if the other
+    processes do not answer.
+    """
     try:
         function(*arguments)
     except RuntimeError as error:
         reason = str(error).strip().rpartition("\n")[2]
-        text = f"{GONE}; see the messages of all processes, and resume with --resume ({reason})"
+        text = (
+            f"{GONE}; see the messages of all processes, and resume with --resume"
+            f" ({reason})"
+        )
         raise RunError(text) from error
 
 
@@ -70,7 +96,9 @@ def share_tensors(tensors: Iterable[Tensor]) -> None:
 
 
 def broadcast_from_rank0(make: Callable[[], T]) -> T:
-    """Call the function on rank 0 alone, and return its result everywhere. Its HbaError is raised everywhere."""
+    """Call the function on rank 0 alone, and return its result everywhere. Its HbaError
+    is raised everywhere.
+    """
     if size() == 1:
         return make()
     found: list[tuple[T | None, HbaError | None]] = [(None, None)]
@@ -87,7 +115,9 @@ def broadcast_from_rank0(make: Callable[[], T]) -> T:
 
 
 def rank0_first(make: Callable[[], T]) -> T:
-    """Call the function everywhere, but first on rank 0, whose HbaError is raised everywhere."""
+    """Call the function everywhere, but first on rank 0, whose HbaError is raised
+    everywhere.
+    """
     made: list[T] = []
     broadcast_from_rank0(lambda: made.append(make()))
     return made[0] if made else make()
@@ -103,11 +133,16 @@ def rank0_only(context: AbstractContextManager[object]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def signals_to_rank0() -> Iterator[None]:
-    """Within this context, only rank 0 reacts to Ctrl-C and SIGTERM, which torchrun sends to all processes."""
+    """Within this context, only rank 0 reacts to Ctrl-C and SIGTERM, which torchrun
+    sends to all processes.
+    """
     if is_first() or threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: signal.signal(number, signal.SIG_IGN)
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield
     finally:
@@ -116,26 +151,45 @@ def signals_to_rank0() -> Iterator[None]:
 
 
 def local_device(name: str) -> torch.device:
-    """find_device for this process. SettingsError if two processes would compute on one GPU."""
+    """find_device for this process. SettingsError if two processes would compute on one
+    GPU.
+    """
     if size() > 1 and name.startswith("cuda:"):
-        raise SettingsError(f"device must be cuda or auto under torchrun, which gives each process a GPU, got {name!r}")
+        raise SettingsError(
+            "device must be cuda or auto under torchrun, which gives each process a"
+            f" GPU, got {name!r}"
+        )
     return find_device(name)
 
 
 def check_alike(inputs: Mapping[str, str]) -> None:
-    """SettingsError in all processes if one has other inputs than rank 0. inputs: by a name for the message."""
+    """SettingsError in all processes if one has other inputs than rank 0. inputs: by a
+    name for the message.
+    """
     found = [inputs] * size()
     if size() > 1:
         collective(dist.all_gather_object, found, inputs)
     for number, other in enumerate(found):
-        if differing := [name for name, value in other.items() if value != found[0][name]]:
-            problem = f"the {differing[0]} must be the same in all processes, but differs between process {number} and"
-            raise SettingsError(f"{problem} the first; give all the same files and the same version of hba")
+        if differing := [
+            name for name, value in other.items() if value != found[0][name]
+        ]:
+            problem = (
+                f"the {differing[0]} must be the same in all processes, but differs"
+                f" between process {number} and"
+            )
+            raise SettingsError(
+                f"{problem} the first; give all the same files and the same version"
+                " of hba"
+            )
 
 
 def stop_requested_on_rank0(requested: Callable[[], bool], step: int) -> bool:
-    """Whether all processes stop before this step. Several processes ask rank 0 only before every eighth step."""
-    return (size() == 1 or step % STEPS_BETWEEN_QUESTIONS == 0) and broadcast_from_rank0(requested)
+    """Whether all processes stop before this step. Several processes ask rank 0 only
+    before every eighth step.
+    """
+    return (
+        size() == 1 or step % STEPS_BETWEEN_QUESTIONS == 0
+    ) and broadcast_from_rank0(requested)
 
 
 _n_repeats = 1
@@ -143,7 +197,9 @@ _n_repeats = 1
 
 @contextlib.contextmanager
 def n_repeats(n: int) -> Iterator[None]:
-    """Within this context, a batch has every image n times: the whole batch, then the whole batch again, ..."""
+    """Within this context, a batch has every image n times: the whole batch, then the
+    whole batch again, ...
+    """
     global _n_repeats
     before, _n_repeats = _n_repeats, n
     try:
@@ -153,7 +209,9 @@ def n_repeats(n: int) -> Iterator[None]:
 
 
 def draw_then_shard(n: int, draw: Callable[[int], Tensor], dim: int = 0) -> Tensor:
-    """Call `draw` with the size of the whole batch, and keep the rows of this process's n images, along dim."""
+    """Call `draw` with the size of the whole batch, and keep the rows of this process's
+    n images, along dim.
+    """
     return draw(n) if size() == 1 else local_shard(draw(n * size()), dim)
 
 
@@ -166,13 +224,17 @@ def local_shard(rows: Tensor, dim: int = 0) -> Tensor:
 
 
 def all_gather(rows: Tensor) -> Tensor:
-    """Gather rows (B / N, ...) of all N processes in the order of the whole batch (B, ...), without a graph."""
+    """Gather rows (B / N, ...) of all N processes in the order of the whole batch (B,
+    ...), without a graph.
+    """
     if size() == 1:
         return rows
     rows = rows.detach().contiguous()
     parts = [torch.empty_like(rows) for _ in range(size())]
     collective(dist.all_gather, parts, rows)
-    return torch.stack([part.unflatten(0, (_n_repeats, -1)) for part in parts], dim=1).flatten(0, 2)
+    return torch.stack(
+        [part.unflatten(0, (_n_repeats, -1)) for part in parts], dim=1
+    ).flatten(0, 2)
 
 
 def mean(tensor: Tensor) -> Tensor:

@@ -45,19 +45,30 @@ def override_rank(world: ProcessInfo) -> Iterator[None]:
 
 
 def single_process() -> contextlib.AbstractContextManager[None]:
-    """Within this context, the process computes alone: the others do the same, or nothing."""
+    """Within this context, the process computes alone: the others do the same, or
+    nothing.
+    """
     return override_rank(ONE)
 
 
 def check_single_process(what: str) -> None:
-    """SettingsError if several processes run something that only one can. what: its name in the message."""
+    """SettingsError if several processes run something that only one can. what: its
+    name in the message.
+    """
     if size() > 1:
-        raise SettingsError(f"{what} is made by one process, got {size()}; start one, without torchrun")
+        raise SettingsError(
+            f"{what} is made by one process, got {size()}; start one, without torchrun"
+        )
 
 
 def launched() -> ProcessInfo:
-    """The rank and size in torchrun's environment variables; ONE without torchrun, or with one process."""
+    """The rank and size in torchrun's environment variables; ONE without torchrun, or
+    with one process.
+    """
     # All three, because schedulers set WORLD_SIZE for purposes of their own.
-    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= os.environ.keys() or os.environ["WORLD_SIZE"] == "1":
+    if (
+        not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= os.environ.keys()
+        or os.environ["WORLD_SIZE"] == "1"
+    ):
         return ONE
     return ProcessInfo(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))

@@ -1,7 +1,9 @@
-"""Layers that normalise over a whole batch, or draw for it, while each process has only some of its images.
+"""Layers that normalise over a whole batch, or draw for it, while each process has only
+some of its images.
 
-Synchronised batch normalisation uses sums over the processes, with backward and forward derivatives; nn.Dropout draws
-its mask for the whole batch. A TorchFunctionMode replaces F.batch_norm and F.dropout, so networks are not changed.
+Synchronised batch normalisation uses sums over the processes, with backward and forward
+derivatives; nn.Dropout draws its mask for the whole batch. A TorchFunctionMode replaces
+F.batch_norm and F.dropout, so networks are not changed.
 """
 
 import contextlib
@@ -18,7 +20,9 @@ from hba.distributed.process_info import size
 
 
 class _Sum(torch.autograd.Function):
-    """The sum of a tensor over the processes. All of them use it, so its gradient is the sum of theirs."""
+    """The sum of a tensor over the processes. All of them use it, so its gradient is
+    the sum of theirs.
+    """
 
     @staticmethod
     def forward(tensor: Tensor) -> Tensor:
@@ -52,9 +56,13 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """F.batch_norm of (B, C, ...), in training mode with the statistics of the whole batch."""
+    """F.batch_norm of (B, C, ...), in training mode with the statistics of the whole
+    batch.
+    """
     if not training:
-        return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+        return F.batch_norm(
+            input, running_mean, running_var, weight, bias, training, momentum, eps
+        )
     # Like PyTorch's own function, which computes in single precision.
     exact = input.float() if input.dtype in (torch.bfloat16, torch.float16) else input
     others = [0, *range(2, input.ndim)]
@@ -66,32 +74,46 @@ def batch_norm(
     if running_mean is not None and running_var is not None:
         with torch.no_grad():
             running_mean.lerp_(_value(mean).to(running_mean), momentum)
-            running_var.lerp_(_value(variance).to(running_var) * (count / (count - 1)), momentum)
+            running_var.lerp_(
+                _value(variance).to(running_var) * (count / (count - 1)), momentum
+            )
     normalized = centered * (variance + eps).rsqrt().view(shape)
     if weight is not None:
         normalized = normalized * weight.view(shape)
-    return (normalized if bias is None else normalized + bias.view(shape)).to(input.dtype)
+    return (normalized if bias is None else normalized + bias.view(shape)).to(
+        input.dtype
+    )
 
 
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """F.dropout of (B, ...), in training mode with a mask drawn for the whole batch; on a CPU, that of one process."""
+def dropout(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """F.dropout of (B, ...), in training mode with a mask drawn for the whole batch; on
+    a CPU, that of one process.
+    """
     if not training or p in (0, 1):
         # PyTorch draws nothing then.
         return F.dropout(input, p, training, inplace)
-    mask = torch.empty(len(input) * size(), *input.shape[1:], dtype=input.dtype, device=input.device)
+    mask = torch.empty(
+        len(input) * size(), *input.shape[1:], dtype=input.dtype, device=input.device
+    )
     scaled = local_shard(mask.bernoulli_(1 - p).div_(1 - p))
     return input.mul_(scaled) if inplace else input * scaled
 
 
 class _WholeBatch(TorchFunctionMode):
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         if size() > 1:
             func = {F.batch_norm: batch_norm, F.dropout: dropout}.get(func, func)
         return func(*args, **(kwargs or {}))
 
 
 def whole_batch_layers() -> contextlib.AbstractContextManager[object]:
-    """Within this context, F.batch_norm and F.dropout work on the batch of all processes."""
+    """Within this context, F.batch_norm and F.dropout work on the batch of all
+    processes.
+    """
     return _WholeBatch() if size() > 1 else contextlib.nullcontext()
 
 

@@ -33,26 +33,42 @@ from hba.utils.processes import check_can_start, obstacle, without_interrupts
 
 SECONDS_BETWEEN_REPORTS = 0.2
 """Interval at which the steps of other processes are reported while no task ends."""
-START_METHOD = next(one for one in ("forkserver", "spawn") if one in multiprocessing.get_all_start_methods())
+START_METHOD = next(
+    one
+    for one in ("forkserver", "spawn")
+    if one in multiprocessing.get_all_start_methods()
+)
 CONTEXT: BaseContext = torch.multiprocessing.get_context(START_METHOD)
-"""Copies of this process would share the state of PyTorch's threads, which have run already. A server, which has loaded
-modules and computed nothing, starts others in a fraction of a second."""
+"""Copies of this process would share the state of PyTorch's threads, which have run
+already. A server, which has loaded modules and computed nothing, starts others in a
+fraction of a second.
+"""
 if START_METHOD == "forkserver":
-    CONTEXT.set_forkserver_preload(["hba.policy_evaluation.evaluation", "hba.policy_search.seeds", "timm", "sklearn"])
+    CONTEXT.set_forkserver_preload(
+        [
+            "hba.policy_evaluation.evaluation",
+            "hba.policy_search.seeds",
+            "timm",
+            "sklearn",
+        ]
+    )
 
 Tensors = tuple[Tensor, ...]
 OnStep = Callable[[], None]
 Results = Generator[tuple[int, Any]]
 TaskFunction = Callable[[Any, Any, OnStep], Any]
-"""Called with a task, with what all tasks share, and with a function to be called after every step."""
+"""Called with a task, with what all tasks share, and with a function to be called after
+every step.
+"""
 
 
 @dataclass(frozen=True)
 class Shared:
     """What all tasks of a run have in common.
 
-    value: must be picklable if the tasks run elsewhere. tensors: in memory that processes share, if it suffices.
-    prepare: a function at the top level of a module, called once in each process with both; every task gets its result.
+    value: must be picklable if the tasks run elsewhere. tensors: in memory that
+    processes share, if it suffices. prepare: a function at the top level of a module,
+    called once in each process with both; every task gets its result.
     """
 
     value: Any = None
@@ -80,35 +96,63 @@ class Executor:
         several = {"n_processes": size()} if size() > 1 else {}
         return {**environment(self.device), "n_threads": self.n_threads, **several}
 
-    def run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
+    def run(
+        self,
+        function: TaskFunction,
+        tasks: Sequence[Any],
+        shared: Shared,
+        on_step: OnStep,
+    ) -> Results:
         """Yield the number and the result of each task, in the order in which they end.
 
-        on_step is called in this process for each step of any task. All processes end with the generator. Raises the
-        exception of a task, after results that arrived with it; RunError if a machine or process is lost.
+        on_step is called in this process for each step of any task. All processes end
+        with the generator. Raises the exception of a task, after results that arrived
+        with it; RunError if a machine or process is lost.
         """
         raise NotImplementedError
 
 
 class SerialExecutor(Executor):
-    """Runs one task after the other, and pickles nothing. All processes of a torchrun computation share each task."""
+    """Runs one task after the other, and pickles nothing. All processes of a torchrun
+    computation share each task.
+    """
 
-    def run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
+    def run(
+        self,
+        function: TaskFunction,
+        tasks: Sequence[Any],
+        shared: Shared,
+        on_step: OnStep,
+    ) -> Results:
         prepared = shared.prepare(shared.value, shared.tensors)
         for number, task in enumerate(tasks):
             yield number, function(task, prepared, on_step)
 
 
 class ProcessExecutor(Executor):
-    """Runs n_jobs tasks at a time, in processes that share PyTorch's threads. SettingsError if none can start."""
+    """Runs n_jobs tasks at a time, in processes that share PyTorch's threads.
+    SettingsError if none can start.
+    """
 
     def __init__(self, device: torch.device, n_jobs: int) -> None:
         check_can_start(f"use jobs=1, got {n_jobs}")
         super().__init__(device, n_jobs)
 
-    def run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
+    def run(
+        self,
+        function: TaskFunction,
+        tasks: Sequence[Any],
+        shared: Shared,
+        on_step: OnStep,
+    ) -> Results:
         contents = [packed(task) for task in tasks]
         n_steps, n_reported = CONTEXT.Value("q", 0), 0
-        arguments = (self.n_threads, packed_run(function, shared), self._sendable(shared.tensors), n_steps)
+        arguments = (
+            self.n_threads,
+            packed_run(function, shared),
+            self._sendable(shared.tensors),
+            n_steps,
+        )
 
         def report_steps() -> None:
             nonlocal n_reported
@@ -123,33 +167,59 @@ class ProcessExecutor(Executor):
         pool = ProcessPoolExecutor(self.n_jobs, CONTEXT, _begin, arguments)
         try:
             with without_interrupts():
-                futures = {pool.submit(_run, content): number for number, content in enumerate(contents)}
-                processes += [process for process in multiprocessing.active_children() if process not in others]
+                futures = {
+                    pool.submit(_run, content): number
+                    for number, content in enumerate(contents)
+                }
+                processes += [
+                    process
+                    for process in multiprocessing.active_children()
+                    if process not in others
+                ]
             yield from results_of(futures, report_steps)
         except BrokenProcessPool:
-            remedy = 'Fewer jobs need less memory, and a script must call hba under `if __name__ == "__main__":`'
-            raise RunError(f"a worker process has died; finished tasks are kept for --resume. {remedy}") from None
+            remedy = (
+                "Fewer jobs need less memory, and a script must call hba under `if"
+                ' __name__ == "__main__":`'
+            )
+            raise RunError(
+                "a worker process has died; finished tasks are kept for --resume."
+                f" {remedy}"
+            ) from None
         finally:
             for process in processes:
                 process.terminate()
             pool.shutdown(cancel_futures=True)
 
     def _sendable(self, tensors: Sequence[Tensor]) -> Sequence[Tensor | np.ndarray]:
-        """The tensors in memory that all processes see. If there is too little, arrays, of which each gets a copy."""
+        """The tensors in memory that all processes see. If there is too little, arrays,
+        of which each gets a copy.
+        """
         on_cpu = [tensor.cpu() for tensor in tensors]
         try:
             return [tensor.share_memory_() for tensor in on_cpu]
         except RuntimeError as error:
-            text = f"the images do not fit into shared memory ({reason_of(error)}), so each of {self.n_jobs} processes"
-            remedy = "enlarge /dev/shm (in Docker: --ipc=host, or --shm-size), or use jobs 1"
-            warnings.warn(f"{text} keeps a copy; to save memory, {remedy}", HbaWarning, stacklevel=2)
+            text = (
+                f"the images do not fit into shared memory ({reason_of(error)}), so"
+                f" each of {self.n_jobs} processes"
+            )
+            remedy = (
+                "enlarge /dev/shm (in Docker: --ipc=host, or --shm-size), or use jobs 1"
+            )
+            warnings.warn(
+                f"{text} keeps a copy; to save memory, {remedy}",
+                HbaWarning,
+                stacklevel=2,
+            )
             return [tensor.numpy() for tensor in on_cpu]
 
 
 def results_of(
     futures: Mapping[Future[Any], int], report_steps: Callable[[], None] = lambda: None
 ) -> Iterator[tuple[int, Any]]:
-    """The number and the result of each future, as they end. report_steps: called several times a second meanwhile."""
+    """The number and the result of each future, as they end. report_steps: called
+    several times a second meanwhile.
+    """
     waiting = set(futures)
     while waiting:
         done, waiting = wait(waiting, SECONDS_BETWEEN_REPORTS, FIRST_COMPLETED)
@@ -163,12 +233,18 @@ def tensors_of(split: Images | LazySplit) -> Tensors:
     """Images and labels; SettingsError for images that stay in their files."""
     images = split.opened()
     if not isinstance(images, LabelledImages):
-        raise SettingsError("images that are streamed from their files allow one task at a time: use jobs 1")
+        raise SettingsError(
+            "images that are streamed from their files allow one task at a time: use"
+            " jobs 1"
+        )
     return images.images, images.labels
 
 
-def number_of_jobs(asked: int | None, n_tasks: int, images: Images, device: torch.device | None) -> int:
-    """How many tasks run at a time on this machine, at most n_tasks. device: None for a cluster.
+def number_of_jobs(
+    asked: int | None, n_tasks: int, images: Images, device: torch.device | None
+) -> int:
+    """How many tasks run at a time on this machine, at most n_tasks. device: None for a
+    cluster.
 
     asked: None means default_jobs, but 1 with torchrun and for streamed images.
     """
@@ -179,16 +255,23 @@ def number_of_jobs(asked: int | None, n_tasks: int, images: Images, device: torc
 
 
 def default_jobs(device: torch.device) -> int:
-    """Tasks at a time: one for each thread of PyTorch on a CPU; 1 on a GPU, and where no process can be started."""
+    """Tasks at a time: one for each thread of PyTorch on a CPU; 1 on a GPU, and where
+    no process can be started.
+    """
     return torch.get_num_threads() if device.type == "cpu" and obstacle() is None else 1
 
 
 _begun: list[tuple[bytes, Tensors, Any]] = []
-"""In a worker process: what all its tasks share, and the number of steps that all processes have done."""
+"""In a worker process: what all its tasks share, and the number of steps that all
+processes have done.
+"""
 
 
-def _begin(n_threads: int, common: bytes, tensors: Sequence[Tensor | np.ndarray], n_steps: Any) -> None:
-    # Where a Ctrl-C cannot be kept away from a new process, it can be ignored from here on.
+def _begin(
+    n_threads: int, common: bytes, tensors: Sequence[Tensor | np.ndarray], n_steps: Any
+) -> None:
+    # Where a Ctrl-C cannot be kept away from a new process, it can be ignored from here
+    # on.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(n_threads)
@@ -196,7 +279,9 @@ def _begin(n_threads: int, common: bytes, tensors: Sequence[Tensor | np.ndarray]
 
 
 def _end_with_parent() -> None:
-    """End with a parent that was killed. Otherwise, this process would wait for tasks forever."""
+    """End with a parent that was killed. Otherwise, this process would wait for tasks
+    forever.
+    """
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -221,22 +306,39 @@ def _run(content: bytes) -> Any:
 
 
 def packed(parts: Any) -> bytes:
-    """Pickle with cloudpickle. If that fails, raises SettingsError, which names a task by its `name`."""
+    """Pickle with cloudpickle. If that fails, raises SettingsError, which names a task
+    by its `name`.
+    """
     try:
         return bytes(cloudpickle.dumps(parts))
     except Exception as error:
         what = getattr(parts, "name", "what all tasks share")
-        text = f"{what} cannot be sent to another process ({reason_of(error)}); use jobs=1, and omit cluster"
+        text = (
+            f"{what} cannot be sent to another process ({reason_of(error)}); use"
+            " jobs=1, and omit cluster"
+        )
         raise SettingsError(text) from None
 
 
 def packed_run(function: TaskFunction, shared: Shared) -> bytes:
-    """What all tasks share, without tensors, with the operations and regularizers that the user has registered."""
-    return packed((registered_operations(), registered_regularizers(), function, shared.prepare, shared.value))
+    """What all tasks share, without tensors, with the operations and regularizers that
+    the user has registered.
+    """
+    return packed(
+        (
+            registered_operations(),
+            registered_regularizers(),
+            function,
+            shared.prepare,
+            shared.value,
+        )
+    )
 
 
 def unpacked_run(content: bytes, tensors: Tensors) -> tuple[TaskFunction, Any]:
-    """The function and the prepared value; registers the user's operations and regularizers."""
+    """The function and the prepared value; registers the user's operations and
+    regularizers.
+    """
     operations, regularizers, function, prepare, value = pickle.loads(content)
     for operation in operations:
         register_operation(operation)

@@ -1,4 +1,6 @@
-"""Runs tasks on the machines of a Ray cluster. The tasks of a lost machine start again on another one."""
+"""Runs tasks on the machines of a Ray cluster. The tasks of a lost machine start again
+on another one.
+"""
 
 import contextlib
 import os
@@ -39,7 +41,9 @@ from hba.utils.imports import import_extra
 from hba.utils.text import counted
 
 RETRIES = 5
-"""How often a task starts again after its machine or process was lost. An error of the task itself is final."""
+"""How often a task starts again after its machine or process was lost. An error of the
+task itself is final.
+"""
 SECONDS_TO_END = 30
 """Longest wait for canceled tasks to end."""
 VERSIONS = {"hba-augment": VERSION, "torch": version_of("torch")}
@@ -47,14 +51,21 @@ VERSIONS = {"hba-augment": VERSION, "torch": version_of("torch")}
 
 
 def check_one_way(jobs: int | None, cluster: str | None) -> None:
-    """SettingsError if more than one of these is requested: several jobs, a cluster, the processes of torchrun."""
+    """SettingsError if more than one of these is requested: several jobs, a cluster,
+    the processes of torchrun.
+    """
     n_ways = sum([jobs not in (None, 1), cluster is not None, size() > 1])
     if n_ways > 1 or (jobs is not None and jobs < 1):
-        raise SettingsError(f"give one of jobs (at least 1, got {jobs}), cluster, or torchrun's processes")
+        raise SettingsError(
+            f"give one of jobs (at least 1, got {jobs}), cluster, or torchrun's"
+            " processes"
+        )
 
 
 def executor_for(device: str, n_jobs: int, ray: ModuleType | None) -> Executor:
-    """device: a name. n_jobs: tasks at a time on this machine. ray: the library, connected to a cluster."""
+    """device: a name. n_jobs: tasks at a time on this machine. ray: the library,
+    connected to a cluster.
+    """
     if ray is not None:
         return RayExecutor(ray, device)
     found = local_device(device)
@@ -63,15 +74,18 @@ def executor_for(device: str, n_jobs: int, ray: ModuleType | None) -> Executor:
 
 @contextlib.contextmanager
 def connected(address: str | None) -> Iterator[ModuleType | None]:
-    """Connect the library Ray to a running cluster, and leave it at the end; None for no address.
+    """Connect the library Ray to a running cluster, and leave it at the end; None for
+    no address.
 
-    `auto` finds the cluster of this machine. A program that is connected already stays so, whatever the address.
-    SettingsError if Ray is not installed, RunError if no cluster answers.
+    `auto` finds the cluster of this machine. A program that is connected already stays
+    so, whatever the address. SettingsError if Ray is not installed, RunError if no
+    cluster answers.
     """
     if address is None:
         yield None
         return
-    # Ray would report usage statistics, and ask for permission in the middle of our output.
+    # Ray would report usage statistics, and ask for permission in the middle of our
+    # output.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray = import_extra("ray", "cluster", "a cluster")
     if ray.is_initialized():
@@ -82,14 +96,21 @@ def connected(address: str | None) -> Iterator[ModuleType | None]:
             # Without this check, Ray would try for many minutes.
             host, _, port = address.rpartition(":")
             socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-        # Ray sets a handler of its own, which would end this process without keeping anything.
+        # Ray sets a handler of its own, which would end this process without keeping
+        # anything.
         before = signal.getsignal(signal.SIGTERM)
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before)
     except (OSError, OverflowError, RuntimeError, ValueError, AssertionError) as error:
-        start = "start one with `ray start --head`, and further machines with `ray start --address HEAD:6379`"
-        text = f"no Ray cluster answers at {address} ({reason_of(error)}); {start}, and give auto or HOST:PORT"
+        start = (
+            "start one with `ray start --head`, and further machines with `ray start"
+            " --address HEAD:6379`"
+        )
+        text = (
+            f"no Ray cluster answers at {address} ({reason_of(error)}); {start}, and"
+            " give auto or HOST:PORT"
+        )
         raise RunError(text) from None
     try:
         yield ray
@@ -98,18 +119,26 @@ def connected(address: str | None) -> Iterator[ModuleType | None]:
 
 
 def needed_by_task(device: str, machines: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """The numbers of CPUs and GPUs that a task needs: with `auto`, a GPU if any machine has one, else a CPU.
+    """The numbers of CPUs and GPUs that a task needs: with `auto`, a GPU if any machine
+    has one, else a CPU.
 
-    machines: these numbers of each, whose CPUs are divided among its GPUs. SettingsError if none has such a device.
+    machines: these numbers of each, whose CPUs are divided among its GPUs.
+    SettingsError if none has such a device.
     """
     with_gpus = [(n_cpus, n_gpus) for n_cpus, n_gpus in machines if n_cpus and n_gpus]
     if device.startswith(("cuda:", "mps")):
-        raise SettingsError(f"device must be auto, cpu or cuda on a cluster, which chooses the GPU, got {device!r}")
+        raise SettingsError(
+            "device must be auto, cpu or cuda on a cluster, which chooses the GPU, got"
+            f" {device!r}"
+        )
     if device != "cpu" and with_gpus:
         return max(1, min(n_cpus // n_gpus for n_cpus, n_gpus in with_gpus)), 1
     if device == "cuda" or not any(n_cpus for n_cpus, _ in machines):
         kind = "GPU" if device == "cuda" else "CPU"
-        raise SettingsError(f"no machine of the cluster has a {kind}, of {len(machines)}; choose another device")
+        raise SettingsError(
+            f"no machine of the cluster has a {kind}, of {len(machines)}; choose"
+            " another device"
+        )
     return 1, 0
 
 
@@ -134,28 +163,53 @@ class RayExecutor(Executor):
 
     def environment(self) -> Mapping[str, Any]:
         """The environment of the first machine that answers."""
-        ((_, found),) = self.run(_environment, [self.device.type], Shared(), lambda: None)
+        ((_, found),) = self.run(
+            _environment, [self.device.type], Shared(), lambda: None
+        )
         return {**found, "machines": self.n_machines}
 
-    def run(self, function: TaskFunction, tasks: Sequence[Any], shared: Shared, on_step: OnStep) -> Results:
+    def run(
+        self,
+        function: TaskFunction,
+        tasks: Sequence[Any],
+        shared: Shared,
+        on_step: OnStep,
+    ) -> Results:
         ray = self.ray
         _send_own_modules()
         contents = [packed(task) for task in tasks]
-        common = ray.put((packed_run(function, shared), [tensor.cpu().numpy() for tensor in shared.tensors]))
-        start = ray.remote(num_cpus=self.n_cpus, num_gpus=self.n_gpus, max_retries=RETRIES)(_run_task)
-        refs = [start.remote(VERSIONS, self.n_cpus, content, common) for content in contents]
+        common = ray.put(
+            (
+                packed_run(function, shared),
+                [tensor.cpu().numpy() for tensor in shared.tensors],
+            )
+        )
+        start = ray.remote(
+            num_cpus=self.n_cpus, num_gpus=self.n_gpus, max_retries=RETRIES
+        )(_run_task)
+        refs = [
+            start.remote(VERSIONS, self.n_cpus, content, common) for content in contents
+        ]
         try:
-            for number, (result, n_steps) in results_of({ref.future(): number for number, ref in enumerate(refs)}):
+            for number, (result, n_steps) in results_of(
+                {ref.future(): number for number, ref in enumerate(refs)}
+            ):
                 for _ in range(n_steps):
                     on_step()
                 yield number, result
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, ImportError) or "failed to import" in str(error):
                 reason = str(error).strip().rpartition("\n")[2]
-                raise RunError(f"a machine of the cluster lacks a package ({reason}); install it on all") from None
+                raise RunError(
+                    f"a machine of the cluster lacks a package ({reason}); install it"
+                    " on all"
+                ) from None
             raise error.cause if isinstance(error.cause, HbaError) else error from None
         except ray.exceptions.RayError as error:
-            lost = f"the cluster has lost a task {RETRIES + 1} times, the last time because of: {reason_of(error)}"
+            lost = (
+                f"the cluster has lost a task {RETRIES + 1} times, the last time"
+                f" because of: {reason_of(error)}"
+            )
             raise RunError(f"{lost}; finished tasks are kept") from None
         finally:
             for ref in refs:
@@ -164,20 +218,29 @@ class RayExecutor(Executor):
 
 
 def _run_task(
-    versions: Mapping[str, str | None], n_threads: int, content: bytes, common: tuple[bytes, Sequence[np.ndarray]]
+    versions: Mapping[str, str | None],
+    n_threads: int,
+    content: bytes,
+    common: tuple[bytes, Sequence[np.ndarray]],
 ) -> tuple[Any, int]:
     """On a machine of the cluster: the result of a task and its number of steps.
 
-    versions: of the machine that started the task; RunError if this machine has others. common: the result of
-    packed_run, and arrays in memory that the processes of a machine share, which none of them writes to.
+    versions: of the machine that started the task; RunError if this machine has others.
+    common: the result of packed_run, and arrays in memory that the processes of a
+    machine share, which none of them writes to.
     """
     if versions != VERSIONS:
         text = f"{VERSIONS} (where it was started {versions})"
-        raise RunError(f"all machines of a cluster need the same versions, but {socket.gethostname()} has {text}")
+        raise RunError(
+            "all machines of a cluster need the same versions, but"
+            f" {socket.gethostname()} has {text}"
+        )
     torch.set_num_threads(n_threads)
     steps: list[None] = []
     function, shared = unpacked_run(common[0], tuple(map(torch.from_numpy, common[1])))
-    return function(pickle.loads(content), shared, lambda: steps.append(None)), len(steps)
+    return function(pickle.loads(content), shared, lambda: steps.append(None)), len(
+        steps
+    )
 
 
 def _environment(device: str, shared: None, step_done: OnStep) -> Mapping[str, Any]:
@@ -186,9 +249,11 @@ def _environment(device: str, shared: None, step_done: OnStep) -> Mapping[str, A
 
 
 def _send_own_modules() -> None:
-    """Pickle modules that are not installed by value, because another machine would not find them.
+    """Pickle modules that are not installed by value, because another machine would not
+    find them.
 
-    cloudpickle sends the script itself, `__main__`, by value anyway. With a package, it sends all modules of it.
+    cloudpickle sends the script itself, `__main__`, by value anyway. With a package, it
+    sends all modules of it.
     """
     for name, module in [*sys.modules.items()]:
         file = getattr(module, "__file__", None)
@@ -196,5 +261,8 @@ def _send_own_modules() -> None:
             continue
         path = Path(file).resolve()
         is_installed = {"site-packages", "dist-packages"} & set(path.parts)
-        if not (is_installed or path.is_relative_to(Path(sysconfig.get_path("stdlib")).resolve())):
+        if not (
+            is_installed
+            or path.is_relative_to(Path(sysconfig.get_path("stdlib")).resolve())
+        ):
             cloudpickle.register_pickle_by_value(module)

@@ -1,4 +1,6 @@
-"""Schedules for other libraries: files that do not need hba, and a check that compares them."""
+"""Schedules for other libraries: files that do not need hba, and a check that compares
+them.
+"""
 
 from hba.exports.check import Checked, check
 from hba.exports.export import TARGETS, Target, export, find_target

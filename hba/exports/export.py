@@ -29,9 +29,10 @@ from hba.utils.text import unknown
 class Target(NamedTuple):
     """A kind of file that a schedule can be exported to.
 
-    ending: of the file's name. write: makes its text from a schedule, its name as a module, and the value of pixels of
-    masks that are uncovered. differs: what is not exact, if anything. has_regularizers: whether it also holds the
-    values of regularizers. has_masks: whether it holds the value of masks.
+    ending: of the file's name. write: makes its text from a schedule, its name as a
+    module, and the value of pixels of masks that are uncovered. differs: what is not
+    exact, if anything. has_regularizers: whether it also holds the values of
+    regularizers. has_masks: whether it holds the value of masks.
     """
 
     ending: str
@@ -52,11 +53,16 @@ TARGETS: Mapping[str, Target] = {
     "albumentations": Target(
         "_albumentations.json",
         lambda schedule, _, mask_fill: albumentations_file(schedule, mask_fill),
-        "only flips, turns, Invert, Solarize, Posterize and Brightness are exact, a slot can fire twice, and shears, "
-        "turns and erasing are those of square images; DataLoader workers must seed it (docs/pipelines.md)",
+        "only flips, turns, Invert, Solarize, Posterize and Brightness are exact, a"
+        " slot can fire twice, and shears, turns and erasing are those of square"
+        " images; DataLoader workers must seed it (docs/pipelines.md)",
         has_masks=True,
     ),
-    "json": Target(".json", lambda schedule, *_: _without_paths(schedule).text(), has_regularizers=True),
+    "json": Target(
+        ".json",
+        lambda schedule, *_: _without_paths(schedule).text(),
+        has_regularizers=True,
+    ),
 }
 """By name; the command `hba export --help` describes them."""
 
@@ -69,10 +75,18 @@ def _without_paths(schedule: Schedule) -> Schedule:
             return {name: shortened(one) for name, one in found.items()}
         if isinstance(found, list | tuple):
             return [*map(shortened, found)]
-        return display_name(found) if isinstance(found, str) and Path(found).is_absolute() else found
+        return (
+            display_name(found)
+            if isinstance(found, str) and Path(found).is_absolute()
+            else found
+        )
 
     # Other entries are no paths, though a hash may begin as one.
-    named = {name: schedule.provenance[name] for name in ("dataset", "settings") if name in schedule.provenance}
+    named = {
+        name: schedule.provenance[name]
+        for name in ("dataset", "settings")
+        if name in schedule.provenance
+    }
     return replace(schedule, provenance={**schedule.provenance, **shortened(named)})
 
 
@@ -90,21 +104,29 @@ def export(
     *,
     mask_fill: float = 0,
 ) -> str:
-    """Export a schedule for another library, `to`, a key of TARGETS. Returns the text of the file.
+    """Export a schedule for another library, `to`, a key of TARGETS. Returns the text
+    of the file.
 
-    schedule: a schedule, its file, or the name of a recipe or of a shipped one; Schedule.only and Schedule.averaged
-    make fixed policies of one. path: where the text is also written, atomically. mask_fill: the value of pixels of
-    masks that operations uncover. Regularizers are left out, except with `json`; the head of a Python file lists them.
+    schedule: a schedule, its file, or the name of a recipe or of a shipped one;
+    Schedule.only and Schedule.averaged make fixed policies of one. path: where the text
+    is also written, atomically. mask_fill: the value of pixels of masks that operations
+    uncover. Regularizers are left out, except with `json`; the head of a Python file
+    lists them.
 
-    SettingsError for an unknown target, for operations and images that it cannot express, for masks that it does not
-    take, and for a file that Python could not import; ScheduleError for a schedule without operations.
+    SettingsError for an unknown target, for operations and images that it cannot
+    express, for masks that it does not take, and for a file that Python could not
+    import; ScheduleError for a schedule without operations.
     """
     target = find_target(to)
     mask_fill = number("mask_fill", mask_fill)
     if mask_fill != 0 and not target.has_masks:
-        remedy = "export to kornia or albumentations, or use schedule.transform(mask_fill=...)"
+        remedy = (
+            "export to kornia or albumentations, or use"
+            " schedule.transform(mask_fill=...)"
+        )
         raise SettingsError(
-            f"mask_fill must be 0, because a file for {to} does not move masks, got {mask_fill}; {remedy}"
+            f"mask_fill must be 0, because a file for {to} does not move masks, got"
+            f" {mask_fill}; {remedy}"
         )
     file = Path("policy.py" if path is None else path)
     loaded = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
@@ -117,15 +139,23 @@ def export(
 
 
 def _check_module_name(file: Path, text: str) -> None:
-    """SettingsError if Python could not import the file, or if it would be imported in the place of another module."""
+    """SettingsError if Python could not import the file, or if it would be imported in
+    the place of another module.
+    """
     name = file.stem
     if file.suffix != ".py" or not name.isidentifier() or keyword.iskeyword(name):
-        rule = "a name that Python can import, letters, digits and _ before .py, and no keyword"
+        rule = (
+            "a name that Python can import, letters, digits and _ before .py, and no"
+            " keyword"
+        )
         raise SettingsError(f"the file must have {rule}, got {file.name}")
     hidden = {"hba", "__main__", *sys.stdlib_module_names, *_imported(text)}
     if name in hidden or _is_installed(name):
         remedy = f"choose another name, such as {name}_policy.py"
-        raise SettingsError(f"a file named {file.name} would hide the module {name} from Python; {remedy}")
+        raise SettingsError(
+            f"a file named {file.name} would hide the module {name} from Python;"
+            f" {remedy}"
+        )
 
 
 def _imported(text: str) -> set[str]:
@@ -140,6 +170,11 @@ def _imported(text: str) -> set[str]:
 
 
 def _is_installed(name: str) -> bool:
-    """Whether a module lies where PyTorch, torchvision or hba's other libraries are installed."""
-    folders = {str(Path(str(library.__file__)).parents[1]) for library in (torch, torchvision, numpy, PIL)}
+    """Whether a module lies where PyTorch, torchvision or hba's other libraries are
+    installed.
+    """
+    folders = {
+        str(Path(str(library.__file__)).parents[1])
+        for library in (torch, torchvision, numpy, PIL)
+    }
     return PathFinder.find_spec(name, sorted(folders)) is not None

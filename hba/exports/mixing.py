@@ -1,4 +1,6 @@
-"""What exports say about Mixup and CutMix, which act on batches with labels and are not in a file for single images."""
+"""What exports say about Mixup and CutMix, which act on batches with labels and are not
+in a file for single images.
+"""
 
 from hba.schedule.mixing import LEAST_ALPHA, Mixing
 from hba.schedule.schedule import Schedule
@@ -19,31 +21,53 @@ or by hba, epoch by epoch: schedule.batch_transform(n).
 
 
 def _mean_shares(schedule: Schedule) -> dict[str, tuple[float, float]]:
-    """The share of batches and alpha of MixUp and CutMix, means over epochs; without those that mix no batches."""
+    """The share of batches and alpha of MixUp and CutMix, means over epochs; without
+    those that mix no batches.
+    """
     mean = Mixing.of(schedule.space, schedule.averaged().values[0])
     mixup, alpha, cutmix, cutmix_alpha = (float(one) for one in vars(mean).values())
     shares = {"MixUp": (mixup, alpha), "CutMix": ((1 - mixup) * cutmix, cutmix_alpha)}
-    return {name: one for name, one in shares.items() if one[0] > 0 and one[1] >= LEAST_ALPHA}
+    return {
+        name: one
+        for name, one in shares.items()
+        if one[0] > 0 and one[1] >= LEAST_ALPHA
+    }
 
 
 def mixing_note(schedule: Schedule) -> str:
     """One line about the mixing that is left out; empty for a schedule without mixing."""
     shares = _mean_shares(schedule).items()
-    names = " and ".join(f"{name} ({share:.1%} of batches, alpha {alpha:.3g})" for name, (share, alpha) in shares)
+    names = " and ".join(
+        f"{name} ({share:.1%} of batches, alpha {alpha:.3g})"
+        for name, (share, alpha) in shares
+    )
     return names and f"{names}; mix batches with schedule.batch_transform(n_classes)"
 
 
 def mixing_usage(schedule: Schedule) -> str:
-    """How to mix with torchvision and timm, for the head of a file; empty for a schedule without mixing."""
+    """How to mix with torchvision and timm, for the head of a file; empty for a
+    schedule without mixing.
+    """
     shares = _mean_shares(schedule)
     if not shares:
         return ""
     together = sum(share for share, _ in shares.values())
-    (_, mixup), (cutmix_share, cutmix) = (shares.get(name, (0.0, 0.0)) for name in ("MixUp", "CutMix"))
+    (_, mixup), (cutmix_share, cutmix) = (
+        shares.get(name, (0.0, 0.0)) for name in ("MixUp", "CutMix")
+    )
     return USAGE.format(
         names=" and ".join(shares),
         mean=" and the means over epochs" if schedule.epochs > 1 else "",
-        mixes=", ".join(f"v2.{name}(alpha={alpha:.4g}, num_classes=n)" for name, (_, alpha) in shares.items()),
-        shares=", ".join(f"{one:.4f}" for one in [*(share for share, _ in shares.values()), 1 - together]),
-        timm=f"{mixup:.4g}, {cutmix:.4g}, prob={together:.4f}, switch_prob={cutmix_share / together:.4f}",
+        mixes=", ".join(
+            f"v2.{name}(alpha={alpha:.4g}, num_classes=n)"
+            for name, (_, alpha) in shares.items()
+        ),
+        shares=", ".join(
+            f"{one:.4f}"
+            for one in [*(share for share, _ in shares.values()), 1 - together]
+        ),
+        timm=(
+            f"{mixup:.4g}, {cutmix:.4g}, prob={together:.4f},"
+            f" switch_prob={cutmix_share / together:.4f}"
+        ),
     )

@@ -1,4 +1,6 @@
-"""A schedule as one Python file that does not need hba: hba's own functions as source, and the schedule's numbers."""
+"""A schedule as one Python file that does not need hba: hba's own functions as source,
+and the schedule's numbers.
+"""
 
 import ast
 import inspect
@@ -17,7 +19,15 @@ from hba.data.config import display_name
 from hba.errors import SettingsError
 from hba.exports import torchvision_code
 from hba.exports.mixing import mixing_usage
-from hba.operations import Operation, color, distortion, erasing, geometric, on_pil, photometric
+from hba.operations import (
+    Operation,
+    color,
+    distortion,
+    erasing,
+    geometric,
+    on_pil,
+    photometric,
+)
 from hba.operations.apply import color_for
 from hba.operations.on_pil import Enhancer
 from hba.operations.operation import MIXING
@@ -71,7 +81,11 @@ It needs Python 3.11, torch and kornia 0.8, or newer ones, and nothing else{own}
 
 def generated_note(schedule: Schedule) -> str:
     """The line of a generated file that says so, with what it was generated from."""
-    known = [str(schedule.provenance[key]) for key in ("algorithm", "dataset") if key in schedule.provenance]
+    known = [
+        str(schedule.provenance[key])
+        for key in ("algorithm", "dataset")
+        if key in schedule.provenance
+    ]
     if RECIPE in schedule.provenance:
         origin = f"the recipe {schedule.provenance[RECIPE]}"
     elif "algorithm" in schedule.provenance:
@@ -82,15 +96,29 @@ def generated_note(schedule: Schedule) -> str:
     return f"@generated {note}; do not edit it, export the schedule again"
 
 
-def python_file(schedule: Schedule, module: str, mask_fill: float = 0, *, on_batches: bool = False) -> str:
-    """The text of the file, for kornia if on_batches. SettingsError for operations of your own.
+def python_file(
+    schedule: Schedule, module: str, mask_fill: float = 0, *, on_batches: bool = False
+) -> str:
+    """The text of the file, for kornia if on_batches. SettingsError for operations of
+    your own.
 
     module: its name. mask_fill: the value of pixels of masks that operations uncover.
     """
-    left = f"\nLeft out: {_harmless(left_out(schedule.space))}.\n" if schedule.space.regularizers else ""
+    left = (
+        f"\nLeft out: {_harmless(left_out(schedule.space))}.\n"
+        if schedule.space.regularizers
+        else ""
+    )
     schedule = schedule.without_regularizers()
     operations = builtin_operations(schedule, or_importable=True)
-    modules: tuple[ModuleType, ...] = (devices, shared_number, color, photometric, distortion, erasing)
+    modules: tuple[ModuleType, ...] = (
+        devices,
+        shared_number,
+        color,
+        photometric,
+        distortion,
+        erasing,
+    )
     if on_batches:
         # kornia's augmentations take long to import.
         from hba.exports import kornia_code
@@ -99,20 +127,34 @@ def python_file(schedule: Schedule, module: str, mask_fill: float = 0, *, on_bat
     else:
         modules += (on_pil, single_image, torchvision_code)
     fill = {n_channels: color_for(n_channels, schedule.fill) for n_channels in (1, 3)}
-    rows = "".join(f'    "{one.name}": {_operation_text(one, on_batches)},\n' for one in operations)
+    rows = "".join(
+        f'    "{one.name}": {_operation_text(one, on_batches)},\n' for one in operations
+    )
     numbers = f"OPERATIONS = {{\n{rows}}}\nFILL = {fill}\n{_tables_text(schedule)}"
     if on_batches:
         numbers = f"{numbers}MASK_FILL = {mask_fill}\n"
-    own = {one.function.__name__: one.function.__module__ for one in operations if function_path(one) is not None}
-    code = _source(f"{numbers}\n{'policy' if on_batches else 'transform'}", modules, own)
+    own = {
+        one.function.__name__: one.function.__module__
+        for one in operations
+        if function_path(one) is not None
+    }
+    code = _source(
+        f"{numbers}\n{'policy' if on_batches else 'transform'}", modules, own
+    )
     needs = "Pillow, and kornia" if "from kornia" in code else "and Pillow"
     return FILE.format(
         generated=generated_note(schedule),
-        epochs="one policy throughout" if schedule.epochs == 1 else f"a policy for each of {schedule.epochs} epochs",
+        epochs=(
+            "one policy throughout"
+            if schedule.epochs == 1
+            else f"a policy for each of {schedule.epochs} epochs"
+        ),
         n=len(operations),
         left=left,
         usage=(ON_BATCHES_USAGE if on_batches else ON_IMAGES_USAGE).format(
-            module=module, needs=needs, own=f" but {', '.join(sorted({*own.values()}))}" if own else ""
+            module=module,
+            needs=needs,
+            own=f" but {', '.join(sorted({*own.values()}))}" if own else "",
         ),
         mixing=mixing_usage(schedule),
         code=code,
@@ -120,29 +162,48 @@ def python_file(schedule: Schedule, module: str, mask_fill: float = 0, *, on_bat
     )
 
 
-def builtin_operations(schedule: Schedule, *, or_importable: bool = False) -> Sequence[Operation]:
+def builtin_operations(
+    schedule: Schedule, *, or_importable: bool = False
+) -> Sequence[Operation]:
     """The schedule's operations on single images.
 
-    Raises SettingsError if there is none, and if one is not hba's, because its function is in another file; with
-    or_importable, only if Python cannot import that file.
+    Raises SettingsError if there is none, and if one is not hba's, because its function
+    is in another file; with or_importable, only if Python cannot import that file.
     """
     operations = tuple(one for one in schedule.space.operations if one.stage != MIXING)
     if not operations:
         remedy = "export --to json, and mix by schedule.batch_transform(n_classes)"
-        raise SettingsError(f"the schedule has only Mixup and CutMix, which act on batches: {remedy}")
+        raise SettingsError(
+            f"the schedule has only Mixup and CutMix, which act on batches: {remedy}"
+        )
     for one in operations:
-        if (path := function_path(one)) is not None and not (or_importable and _is_importable(path, one)):
+        if (path := function_path(one)) is not None and not (
+            or_importable and _is_importable(path, one)
+        ):
             remedy = "export --to json, and register yours where the schedule is read"
-            where = "or functions at the top of a module that Python can import, " if or_importable else ""
-            raise SettingsError(f"operations must be hba's own, {where}to be exported, got {one.name}; {remedy}")
+            where = (
+                "or functions at the top of a module that Python can import, "
+                if or_importable
+                else ""
+            )
+            raise SettingsError(
+                f"operations must be hba's own, {where}to be exported, got {one.name};"
+                f" {remedy}"
+            )
     return operations
 
 
 def _is_importable(path: str, operation: Operation) -> bool:
-    """Whether `module:name` is a function on images, at the top of a module on Python's path."""
+    """Whether `module:name` is a function on images, at the top of a module on Python's
+    path.
+    """
     module, _, name = path.partition(":")
-    # Unlike importlib.util.find_spec, it does not find the module of an operations file.
-    is_found = module != "__main__" and PathFinder.find_spec(module.partition(".")[0]) is not None
+    # Unlike importlib.util.find_spec, it does not find the module of an operations
+    # file.
+    is_found = (
+        module != "__main__"
+        and PathFinder.find_spec(module.partition(".")[0]) is not None
+    )
     return name.isidentifier() and is_found and operation.interpolation is None
 
 
@@ -152,45 +213,75 @@ def _harmless(text: str) -> str:
 
 
 def _source(code: str, modules: Sequence[ModuleType], own: Mapping[str, str]) -> str:
-    """The imports, functions, classes and constants of the modules that code needs, in their order.
+    """The imports, functions, classes and constants of the modules that code needs, in
+    their order.
 
-    own: modules by the names of functions that the file imports from them, with OWN before their names.
-    Of two definitions of a name, the last counts. Imports of hba and comments for checkers and linters are left out.
+    own: modules by the names of functions that the file imports from them, with OWN
+    before their names. Of two definitions of a name, the last counts. Imports of hba
+    and comments for checkers and linters are left out.
     """
-    imports = {f"{OWN}{name}": f"from {module} import {name} as {OWN}{name}" for name, module in own.items()}
+    imports = {
+        f"{OWN}{name}": f"from {module} import {name} as {OWN}{name}"
+        for name, module in own.items()
+    }
     definitions: dict[str, str] = {}
     for module in modules:
         text = _text_of(module)
         for node in ast.parse(text).body:
-            if isinstance(node, ast.ImportFrom) and not f"{node.module}.".startswith("hba."):
+            if isinstance(node, ast.ImportFrom) and not f"{node.module}.".startswith(
+                "hba."
+            ):
                 imports |= {
-                    one.asname or one.name: f"from {node.module} import {ast.unparse(one)}" for one in node.names
+                    one.asname
+                    or one.name: f"from {node.module} import {ast.unparse(one)}"
+                    for one in node.names
                 }
             elif isinstance(node, ast.Import):
-                imports |= {one.asname or one.name: f"import {ast.unparse(one)}" for one in node.names}
+                imports |= {
+                    one.asname or one.name: f"import {ast.unparse(one)}"
+                    for one in node.names
+                }
             elif isinstance(node, ast.FunctionDef | ast.ClassDef):
                 first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
                 found = "\n".join(text.splitlines()[first - 1 : node.end_lineno])
                 found = re.sub(r"  # (type: ignore|noqa).*", "", found)
-                inner_imports = r"^ +(from hba\.\S+ import .*|import torch)\n\n?|^@device_constant\n"
-                definitions[node.name] = re.sub(inner_imports, "", found, flags=re.MULTILINE)
+                inner_imports = (
+                    r"^ +(from hba\.\S+ import .*|import"
+                    r" torch)\n\n?|^@device_constant\n"
+                )
+                definitions[node.name] = re.sub(
+                    inner_imports, "", found, flags=re.MULTILINE
+                )
             elif isinstance(node, ast.Assign):
                 definitions[ast.unparse(node.targets[0])] = ast.unparse(node)
     used: set[str] = set()
     new = _names(code)
     while new := new - used:
         used |= new
-        new = {name for one in new & definitions.keys() for name in _names(definitions[one])}
+        new = {
+            name
+            for one in new & definitions.keys()
+            for name in _names(definitions[one])
+        }
     lines = sorted({line for name, line in imports.items() if name in used})
-    return "\n\n\n".join(["\n".join(lines), *(text for name, text in definitions.items() if name in used)])
+    return "\n\n\n".join(
+        [
+            "\n".join(lines),
+            *(text for name, text in definitions.items() if name in used),
+        ]
+    )
 
 
 def _text_of(module: ModuleType) -> str:
     try:
         return inspect.getsource(module)
     except OSError:
-        lacks = "a Python file needs the source files of hba, which this installation lacks"
-        raise SettingsError(f"{lacks}; install hba with its .py files, or export --to json") from None
+        lacks = (
+            "a Python file needs the source files of hba, which this installation lacks"
+        )
+        raise SettingsError(
+            f"{lacks}; install hba with its .py files, or export --to json"
+        ) from None
 
 
 def _names(code: str) -> set[str]:
@@ -198,7 +289,11 @@ def _names(code: str) -> set[str]:
 
     def read_in(table: symtable.SymbolTable) -> set[str]:
         is_module = table.get_type() == "module"
-        own = {one.get_name() for one in table.get_symbols() if one.is_referenced() and (is_module or one.is_global())}
+        own = {
+            one.get_name()
+            for one in table.get_symbols()
+            if one.is_referenced() and (is_module or one.is_global())
+        }
         return own.union(*map(read_in, table.get_children()))
 
     return read_in(symtable.symtable(code, "exported.py", "exec"))
@@ -207,7 +302,11 @@ def _names(code: str) -> set[str]:
 def _operation_text(one: Operation, on_batches: bool) -> str:
     interpolation, flags = one.interpolation, {}
     if function_path(one) is not None:
-        first, last, flags = f"{OWN}{one.function.__name__}", "", {} if on_batches else {"on_batches": True}
+        first, last, flags = (
+            f"{OWN}{one.function.__name__}",
+            "",
+            {} if on_batches else {"on_batches": True},
+        )
     elif on_batches:
         first, last = one.function.__name__, f'interpolation="{interpolation}"'
         if one.kernel in color.KERNELS:
@@ -215,7 +314,10 @@ def _operation_text(one: Operation, on_batches: bool) -> str:
     elif one.on_pil is None:
         first, last, flags = one.function.__name__, "", {"on_batches": True}
     else:
-        first, last = _pil_name(one.on_pil), f"resampling=Resampling.{str(interpolation).upper()}"
+        first, last = (
+            _pil_name(one.on_pil),
+            f"resampling=Resampling.{str(interpolation).upper()}",
+        )
     flags |= {
         "moves_pixels": bool(one.moves_pixels) and not interpolation,
         "has_magnitude": one.magnitude_range is not None,
@@ -230,23 +332,36 @@ def _operation_text(one: Operation, on_batches: bool) -> str:
 def _pil_name(function: Any) -> str:
     if isinstance(function, Enhancer):
         return f"Enhancer(ImageEnhance.{function.enhance.__name__})"
-    return function.__name__ if function.__module__ == on_pil.__name__ else f"ImageOps.{function.__name__}"
+    return (
+        function.__name__
+        if function.__module__ == on_pil.__name__
+        else f"ImageOps.{function.__name__}"
+    )
 
 
 def _tables_text(schedule: Schedule) -> str:
     """The tables in single precision, in which hba draws."""
     space = schedule.space
-    ranges = [(0.0, 0.0) if slot.magnitude is None else space.ranges[slot.magnitude] for slot in space.slots]
-    slots = [(slot.operation.name, *ends) for slot, ends in zip(space.slots, ranges, strict=True)]
+    ranges = [
+        (0.0, 0.0) if slot.magnitude is None else space.ranges[slot.magnitude]
+        for slot in space.slots
+    ]
+    slots = [
+        (slot.operation.name, *ends)
+        for slot, ends in zip(space.slots, ranges, strict=True)
+    ]
     # Slots without magnitude have the column behind the last one: zeros.
     values, spread = (
-        pad(torch.tensor(rows, dtype=torch.float32), (0, 1)) for rows in (schedule.values, schedule.spread)
+        pad(torch.tensor(rows, dtype=torch.float32), (0, 1))
+        for rows in (schedule.values, schedule.spread)
     )
     columns = space.slot_columns(values.device)
     counts, count_spread = values[:, columns.counts], spread[:, columns.counts]
     if not space.searches_count:
         at_least = 1 - pad(columns.count_limits.double(), (1, 0))
-        counts = (at_least[1:] / at_least[:-1].clamp(min=torch.finfo(torch.float64).tiny)).float()[None]
+        counts = (
+            at_least[1:] / at_least[:-1].clamp(min=torch.finfo(torch.float64).tiny)
+        ).float()[None]
         count_spread = torch.zeros_like(counts)
     tables = {
         "probabilities": values[:, columns.probability],
@@ -258,12 +373,17 @@ def _tables_text(schedule: Schedule) -> str:
     }
     rows = "".join(f"    {name}={_rows(table)},\n" for name, table in tables.items())
     walk = (space.walk_slots.start, space.walk_slots.stop)
-    head = f"    epochs={schedule.epochs},\n    slots={slots},\n    walk={walk},\n    n_uniforms={space.n_uniforms},\n"
+    head = (
+        f"    epochs={schedule.epochs},\n    slots={slots},\n    walk={walk},\n   "
+        f" n_uniforms={space.n_uniforms},\n"
+    )
     return f"TABLES = Tables(\n{head}{rows})\n"
 
 
 def _rows(table: Tensor) -> str:
-    """A line for each epoch, or one line if all are equal; the shortest decimals that give the same numbers."""
+    """A line for each epoch, or one line if all are equal; the shortest decimals that
+    give the same numbers.
+    """
     rows = table[:1] if (table == table[0]).all() else table
     lines = [", ".join(str(number) for number in row) for row in rows.numpy()]
     return "[\n" + "".join(f"        [{line}],\n" for line in lines) + "    ]"

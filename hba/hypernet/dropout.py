@@ -11,20 +11,26 @@ from hba.errors import SettingsError
 from hba.hypernet.layers import LambdaContext
 
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
-"""Layers whose rate can be tuned, besides RatedDropout. All except the first drop whole channels."""
+"""Layers whose rate can be tuned, besides RatedDropout. All except the first drop whole
+channels.
+"""
 
 
 class TunedRates(NamedTuple):
-    """columns: name of each dropout module to the column of its rate. decode: maps lambda (..., n) to values."""
+    """columns: name of each dropout module to the column of its rate. decode: maps
+    lambda (..., n) to values.
+    """
 
     columns: Mapping[str, int]
     decode: Callable[[Tensor], Tensor]
 
 
 class RatedDropout(nn.Module):
-    """Base class of your own dropouts with a tuned rate, which may differ within a batch. Subclasses define `dropped`.
+    """Base class of your own dropouts with a tuned rate, which may differ within a
+    batch. Subclasses define `dropped`.
 
-    p: the rate in [0, 1]. of_batch: whether the whole batch shares one rate, because the same units are dropped for it.
+    p: the rate in [0, 1]. of_batch: whether the whole batch shares one rate, because
+    the same units are dropped for it.
     """
 
     of_batch = False
@@ -38,27 +44,39 @@ class RatedDropout(nn.Module):
         raise NotImplementedError
 
     def forward(self, x: Any, *further: Any) -> Any:
-        return self.dropped(x, *further, rate=torch.tensor(self.p)) if self.training and self.p else x
+        return (
+            self.dropped(x, *further, rate=torch.tensor(self.p))
+            if self.training and self.p
+            else x
+        )
 
     def extra_repr(self) -> str:
         return f"p={self.p}"
 
 
 def scaled_mask(shape: Sequence[int], rate: Tensor) -> Tensor:
-    """0 with probability `rate`, otherwise 1 / (1 - rate), drawn from torch's default generator.
+    """0 with probability `rate`, otherwise 1 / (1 - rate), drawn from torch's default
+    generator.
 
-    rate: a tensor with as many dimensions as the shape, or with none. A rate of 1 keeps nothing.
+    rate: a tensor with as many dimensions as the shape, or with none. A rate of 1 keeps
+    nothing.
     """
     first, *others = shape
-    drawn = draw_then_shard(first, lambda n: torch.rand(n, *others, device=rate.device, dtype=rate.dtype))
+    drawn = draw_then_shard(
+        first, lambda n: torch.rand(n, *others, device=rate.device, dtype=rate.dtype)
+    )
     kept = drawn >= rate
     return kept / (1 - rate).clamp(min=torch.finfo(rate.dtype).eps)
 
 
 class TunedDropout(nn.Module):
-    """Replaces a dropout module of that name, and drops like it, at the rate in the context."""
+    """Replaces a dropout module of that name, and drops like it, at the rate in the
+    context.
+    """
 
-    def __init__(self, layer: nn.Module, name: str, column: int, context: LambdaContext) -> None:
+    def __init__(
+        self, layer: nn.Module, name: str, column: int, context: LambdaContext
+    ) -> None:
         super().__init__()
         self.layer, self.name, self.column, self.context = layer, name, column, context
 
@@ -70,10 +88,16 @@ class TunedDropout(nn.Module):
         if isinstance(self.layer, RatedDropout):
             return self.layer.dropped(x, *further, rate=values[..., self.column])
         if values.ndim == 2 and len(values) != len(x):
-            problem = f"the dropout {self.name!r} gets {len(x)} rows for {len(values)} images"
-            raise SettingsError(f"{problem}, so it cannot have a rate for each image; omit dropout from tune")
+            problem = (
+                f"the dropout {self.name!r} gets {len(x)} rows for {len(values)} images"
+            )
+            raise SettingsError(
+                f"{problem}, so it cannot have a rate for each image; omit dropout from"
+                " tune"
+            )
         rate = values[..., self.column].to(x)
-        # Leading dimensions that are dropped independently: all, or images and channels.
+        # Leading dimensions that are dropped independently: all, or images and
+        # channels.
         n_dimensions = x.ndim if type(self.layer) is nn.Dropout else 2
         shape = (*x.shape[:n_dimensions], *[1] * (x.ndim - n_dimensions))
         return x * scaled_mask(shape, rate.reshape(-1, *[1] * (x.ndim - 1)))

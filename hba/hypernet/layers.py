@@ -8,15 +8,19 @@
 
 theta(lambda) = phi_0 + diag(phi_V lambda) phi_U                                            (eq. 10 to 14)
 
-With one lambda for all images, the weights are computed and the layer runs once. With one lambda per image, row j of
-the weights of image i is phi_0[j] + (phi_V[j] . lambda_i) phi_U[j]. Because the layer is linear, its output is the
-output with phi_0 plus (phi_V[j] . lambda_i) times the output with phi_U, so no weights are computed per image.
+With one lambda for all images, the weights are computed and the layer runs once. With
+one lambda per image, row j of the weights of image i is phi_0[j] + (phi_V[j] .
+lambda_i) phi_U[j]. Because the layer is linear, its output is the output with phi_0
+plus (phi_V[j] . lambda_i) times the output with phi_U, so no weights are computed per
+image.
 
-phi_V starts at zero, so a hyper-layer starts as the layer that it replaces (Delta-STN). phi_U starts as PyTorch
-initializes weights and biases of that shape (STN's listing 1), and at one for BatchNorm; zero would be a saddle point.
+phi_V starts at zero, so a hyper-layer starts as the layer that it replaces (Delta-STN).
+phi_U starts as PyTorch initializes weights and biases of that shape (STN's listing 1),
+and at one for BatchNorm; zero would be a saddle point.
 
-In the network linearized in lambda at its center, a move eps (B, n) changes an output by (phi_V eps) times the output
-with phi_U for the input at the center, and by the change of the input passed through phi_0.
+In the network linearized in lambda at its center, a move eps (B, n) changes an output
+by (phi_V eps) times the output with phi_U for the input at the center, and by the
+change of the input passed through phi_0.
 """
 
 import copy
@@ -30,9 +34,11 @@ from torch.autograd import forward_ad
 
 
 class LambdaContext:
-    """lam: lambda for hyper-layers. values: in natural units, for dropouts. All are None outside of a forward pass.
+    """lam: lambda for hyper-layers. values: in natural units, for dropouts. All are
+    None outside of a forward pass.
 
-    eps (B, n): a move from the center, given instead of lambda; dual numbers carry the change of outputs along it.
+    eps (B, n): a move from the center, given instead of lambda; dual numbers carry the
+    change of outputs along it.
     """
 
     lam: Any = None
@@ -41,24 +47,38 @@ class LambdaContext:
 
 
 def modulated(phi_0: Tensor, phi_U: Tensor, phi_V: Tensor, lam: Tensor) -> Tensor:
-    """phi_0 + diag(phi_V lam) phi_U for one lam (n,) (eq. 10); weights may have any dimensions after the rows."""
+    """phi_0 + diag(phi_V lam) phi_U for one lam (n,) (eq. 10); weights may have any
+    dimensions after the rows.
+    """
     scale = phi_V @ lam
     return phi_0 + scale.reshape(-1, *[1] * (phi_0.ndim - 1)) * phi_U
 
 
-def modulated_squares(phi_0: Tensor, phi_U: Tensor, phi_V: Tensor, lam: Tensor) -> Tensor:
+def modulated_squares(
+    phi_0: Tensor, phi_U: Tensor, phi_V: Tensor, lam: Tensor
+) -> Tensor:
     """Sum of squares (B,) of `modulated` at each row of lam (B, n).
 
-    With s = phi_V lam, row j has |phi_0[j]|^2 + 2 s_j phi_0[j] . phi_U[j] + s_j^2 |phi_U[j]|^2.
+    With s = phi_V lam, row j has |phi_0[j]|^2 + 2 s_j phi_0[j] . phi_U[j] + s_j^2
+    |phi_U[j]|^2.
     """
-    rows_0, rows_U, scale = phi_0.reshape(len(phi_0), -1), phi_U.reshape(len(phi_0), -1), lam @ phi_V.T
-    return rows_0.square().sum() + 2 * scale @ (rows_0 * rows_U).sum(1) + scale.square() @ rows_U.square().sum(1)
+    rows_0, rows_U, scale = (
+        phi_0.reshape(len(phi_0), -1),
+        phi_U.reshape(len(phi_0), -1),
+        lam @ phi_V.T,
+    )
+    return (
+        rows_0.square().sum()
+        + 2 * scale @ (rows_0 * rows_U).sum(1)
+        + scale.square() @ rows_U.square().sum(1)
+    )
 
 
 class HyperLayer(nn.Module):
     """Base class of hyper-layers. The HyperNetwork provides lambda through `context`.
 
-    Each tensor that is affine in lambda is kept as three parameters, such as weight_0, weight_U and weight_V.
+    Each tensor that is affine in lambda is kept as three parameters, such as weight_0,
+    weight_U and weight_V.
     """
 
     def __init__(self, n: int, context: LambdaContext) -> None:
@@ -67,26 +87,40 @@ class HyperLayer(nn.Module):
         self.affine_names: list[str] = []
 
     def add_affine(self, name: str, phi_0: Tensor, phi_U: Tensor) -> None:
-        """Register the parameters of a tensor that starts at phi_0 and moves along phi_U."""
+        """Register the parameters of a tensor that starts at phi_0 and moves along
+        phi_U.
+        """
         self.affine_names.append(name)
-        for part, value in zip("0UV", (phi_0, phi_U, phi_0.new_zeros(len(phi_0), self.n)), strict=True):
+        for part, value in zip(
+            "0UV", (phi_0, phi_U, phi_0.new_zeros(len(phi_0), self.n)), strict=True
+        ):
             self.register_parameter(f"{name}_{part}", _parameter(value))
 
     def phi(self, name: str) -> tuple[Tensor, Tensor, Tensor]:
-        return getattr(self, f"{name}_0"), getattr(self, f"{name}_U"), getattr(self, f"{name}_V")
+        return (
+            getattr(self, f"{name}_0"),
+            getattr(self, f"{name}_U"),
+            getattr(self, f"{name}_V"),
+        )
 
     def to_module(self, lam: Tensor) -> nn.Module:
         """An ordinary layer with the weights at lam (n,)."""
         raise NotImplementedError
 
     def squared_norm(self, lam: Tensor) -> Tensor:
-        """Squared norm (B,) of the weights at each row of lam (B, n), with a graph; the weights are not computed."""
-        return sum((modulated_squares(*self.phi(name), lam) for name in self.affine_names), lam.new_zeros(len(lam)))
+        """Squared norm (B,) of the weights at each row of lam (B, n), with a graph; the
+        weights are not computed.
+        """
+        return sum(
+            (modulated_squares(*self.phi(name), lam) for name in self.affine_names),
+            lam.new_zeros(len(lam)),
+        )
 
 
 class HyperLinear(HyperLayer):
-    """A linear layer (eq. 10, bias eq. 11), or a convolution with any stride, padding and groups (eq. 12 and 13). Its
-    weights are affine in lambda, with one row for each output channel.
+    """A linear layer (eq. 10, bias eq. 11), or a convolution with any stride, padding
+    and groups (eq. 12 and 13). Its weights are affine in lambda, with one row for each
+    output channel.
     """
 
     weight_0: nn.Parameter
@@ -98,7 +132,11 @@ class HyperLinear(HyperLayer):
     """None for a layer without a bias."""
 
     def __init__(
-        self, layer: nn.Linear | nn.Conv2d, n: int, context: LambdaContext, generator: torch.Generator
+        self,
+        layer: nn.Linear | nn.Conv2d,
+        n: int,
+        context: LambdaContext,
+        generator: torch.Generator,
     ) -> None:
         super().__init__(n, context)
         # The layer's settings; the hyper-layer has the weights.
@@ -106,7 +144,13 @@ class HyperLinear(HyperLayer):
         bound = 1 / math.sqrt(layer.weight[0].numel())
         for name, own in layer.named_parameters():
             self.template.register_parameter(name, None)
-            self.add_affine(name, own, torch.empty(own.shape).uniform_(-bound, bound, generator=generator).to(own))
+            self.add_affine(
+                name,
+                own,
+                torch.empty(own.shape)
+                .uniform_(-bound, bound, generator=generator)
+                .to(own),
+            )
         if layer.bias is None:
             self.bias_0 = self.bias_U = self.bias_V = None
 
@@ -117,7 +161,9 @@ class HyperLinear(HyperLayer):
         return F.linear(x, weight, bias)
 
     def per_image(self, rows: Tensor, like: Tensor) -> Tensor:
-        """Reshape (B, c) to as many dimensions as the layer's output, to scale the channels of each image."""
+        """Reshape (B, c) to as many dimensions as the layer's output, to scale the
+        channels of each image.
+        """
         if isinstance(self.template, nn.Conv2d):
             return rows[:, :, None, None]
         return rows.reshape(len(rows), *[1] * (like.ndim - 2), rows.shape[1])
@@ -127,21 +173,33 @@ class HyperLinear(HyperLayer):
             return self.first_order(x, self.context.eps)
         lam = self.context.lam
         if lam.ndim == 1:
-            at_lam = {name: modulated(*self.phi(name), lam) for name in self.affine_names}
+            at_lam = {
+                name: modulated(*self.phi(name), lam) for name in self.affine_names
+            }
             return self.linear_map(x, at_lam["weight"], at_lam.get("bias"))
         y = self.linear_map(x, self.weight_0, self.bias_0)
-        y = y + self.per_image(lam @ self.weight_V.T, y) * self.linear_map(x, self.weight_U, None)
-        return y if self.bias_0 is None else y + self.per_image((lam @ self.bias_V.T) * self.bias_U, y)
+        y = y + self.per_image(lam @ self.weight_V.T, y) * self.linear_map(
+            x, self.weight_U, None
+        )
+        return (
+            y
+            if self.bias_0 is None
+            else y + self.per_image((lam @ self.bias_V.T) * self.bias_U, y)
+        )
 
     def first_order(self, x: Tensor, eps: Tensor) -> Tensor:
-        """The output at the center, and its change: dual numbers. Only the change has a graph, to phi_U and phi_V."""
+        """The output at the center, and its change: dual numbers. Only the change has a
+        graph, to phi_U and phi_V.
+        """
         bias_0 = None if self.bias_0 is None else self.bias_0.detach()
         y = self.linear_map(x, self.weight_0.detach(), bias_0)
         at_center = forward_ad.unpack_dual(x).primal.detach()
         change = self.linear_map(at_center, self.weight_U, None)
         change = self.per_image(eps @ self.weight_V.T, change) * change
         if self.bias_0 is not None:
-            change = change + self.per_image((eps @ self.bias_V.T) * self.bias_U, change)
+            change = change + self.per_image(
+                (eps @ self.bias_V.T) * self.bias_U, change
+            )
         # If the input is a dual number, its change has already changed y through phi_0.
         value, own = forward_ad.unpack_dual(y)
         return forward_ad.make_dual(value, change if own is None else own + change)
@@ -156,7 +214,8 @@ class HyperLinear(HyperLayer):
 class HyperBatchNorm2d(HyperLayer):
     """A batch normalization with scale and offset affine in lambda (eq. 14).
 
-    The statistics are over the whole batch, with all lambdas. For timm's BatchNormAct2d, it also drops and activates.
+    The statistics are over the whole batch, with all lambdas. For timm's
+    BatchNormAct2d, it also drops and activates.
     """
 
     def __init__(self, layer: nn.BatchNorm2d, n: int, context: LambdaContext) -> None:
@@ -171,7 +230,8 @@ class HyperBatchNorm2d(HyperLayer):
         self.add_affine("affine", affine, torch.ones_like(affine))
 
     def forward(self, x: Tensor) -> Tensor:
-        # self.normalize(x) would not do: BatchNormAct2d would drop and activate before scale and offset.
+        # self.normalize(x) would not do: BatchNormAct2d would drop and activate before
+        # scale and offset.
         y = nn.BatchNorm2d.forward(self.normalize, x)
         scale, offset = self.affine_of(len(x)).chunk(2, dim=1)
         y = y * scale[:, :, None, None] + offset[:, :, None, None]
@@ -202,10 +262,18 @@ def _parameter(value: Tensor) -> nn.Parameter:
 
 
 def can_be_replaced(layer: nn.Module) -> bool:
-    """Whether a hyper-layer can replace a Conv2d, BatchNorm2d or Linear: weights and forward must be the class's."""
-    if isinstance(layer, nn.BatchNorm2d) and (not layer.affine or is_batch_norm_act(layer)):
+    """Whether a hyper-layer can replace a Conv2d, BatchNorm2d or Linear: weights and
+    forward must be the class's.
+    """
+    if isinstance(layer, nn.BatchNorm2d) and (
+        not layer.affine or is_batch_norm_act(layer)
+    ):
         return layer.affine
-    kind = next(kind for kind in (nn.Conv2d, nn.BatchNorm2d, nn.Linear) if isinstance(layer, kind))
+    kind = next(
+        kind
+        for kind in (nn.Conv2d, nn.BatchNorm2d, nn.Linear)
+        if isinstance(layer, kind)
+    )
     methods = ("forward", "_conv_forward") if kind is nn.Conv2d else ("forward",)
     own = getattr(layer, "computes_as", type(layer))
     if any(getattr(own, method) is not getattr(kind, method) for method in methods):
@@ -216,4 +284,7 @@ def can_be_replaced(layer: nn.Module) -> bool:
 def is_batch_norm_act(layer: nn.Module) -> bool:
     """Whether the layer runs timm's BatchNormAct2d.forward; timm need not be installed."""
     owner = next(cls for cls in type(layer).__mro__ if "forward" in vars(cls))
-    return (owner.__module__, owner.__name__) == ("timm.layers.norm_act", "BatchNormAct2d")
+    return (owner.__module__, owner.__name__) == (
+        "timm.layers.norm_act",
+        "BatchNormAct2d",
+    )

@@ -13,16 +13,18 @@ from hba.hypernet.sharing import layers_to_replace
 
 
 class HyperNetwork(nn.Module):
-    """F(x; theta(lambda)): a copy of the network with hyper-layers in place of layers that a sharing strategy chooses.
+    """F(x; theta(lambda)): a copy of the network with hyper-layers in place of layers
+    that a sharing strategy chooses.
 
     At the start, theta does not depend on lambda and equals the model's weights.
 
-    center (n,): the lambda at which theta is phi_0; the layers get lambda - center. With zero, this is the paper's
-    hypernetwork. With the current lambda of a search, it is the centered one (Delta-STN, eq. 3.1 and 3.14): phi_0 are
-    the current weights, and phi_U and phi_V only their response to a change of lambda.
+    center (n,): the lambda at which theta is phi_0; the layers get lambda - center.
+    With zero, this is the paper's hypernetwork. With the current lambda of a search, it
+    is the centered one (Delta-STN, eq. 3.1 and 3.14): phi_0 are the current weights,
+    and phi_U and phi_V only their response to a change of lambda.
 
-    n: number of hyperparameters. sharing: a key of SHARING. generator: for the directions phi_U; None uses seed 0.
-    rates: of dropout modules with tuned rates.
+    n: number of hyperparameters. sharing: a key of SHARING. generator: for the
+    directions phi_U; None uses seed 0. rates: of dropout modules with tuned rates.
     """
 
     center: Tensor
@@ -55,20 +57,25 @@ class HyperNetwork(nn.Module):
             _replace(self.model, layer, TunedDropout(layer, name, column, self.context))
 
     def forward(self, x: Any, lam: Tensor) -> Any:
-        """The network's output for x (length B) at lam, (n,) for all images or (B, n) with one row per image.
+        """The network's output for x (length B) at lam, (n,) for all images or (B, n)
+        with one row per image.
 
         No gradient flows through the rates of dropout.
         """
         if lam.shape not in ((self.n,), (len(x), self.n)):
-            raise SettingsError(f"lam must be of shape ({self.n},) or ({len(x)}, {self.n}), got {tuple(lam.shape)}")
+            raise SettingsError(
+                f"lam must be of shape ({self.n},) or ({len(x)}, {self.n}), got"
+                f" {tuple(lam.shape)}"
+            )
         self.context.lam = lam - self.center
         return self._through_door(x, lam)
 
     def first_order(self, x: Any, lam_rows: Tensor) -> Any:
-        """The output for x (length B) at the center, and its derivative along lam_rows (B, n) minus the center, as dual
-        numbers of a forward_ad.dual_level.
+        """The output for x (length B) at the center, and its derivative along lam_rows
+        (B, n) minus the center, as dual numbers of a forward_ad.dual_level.
 
-        Only phi_U and phi_V get gradients from the derivative. Dropout uses the rates of lam_rows.
+        Only phi_U and phi_V get gradients from the derivative. Dropout uses the rates
+        of lam_rows.
         """
         self.context.eps = lam_rows - self.center
         return self._through_door(x, lam_rows)
@@ -81,7 +88,10 @@ class HyperNetwork(nn.Module):
         except AttributeError as error:
             if not isinstance(error.obj, HyperLayer | TunedDropout):
                 raise
-            problem = f"the network reads {error.name!r} of a layer that a hyper-layer or a tuned dropout replaces"
+            problem = (
+                f"the network reads {error.name!r} of a layer that a hyper-layer or a"
+                " tuned dropout replaces"
+            )
             remedy = "choose another sharing or model, or omit dropout from tune"
             raise SettingsError(f"{problem}; {remedy}") from None
         finally:
@@ -90,38 +100,71 @@ class HyperNetwork(nn.Module):
     def to_module(self, lam: Tensor) -> nn.Module:
         """An ordinary network without hyper-layers, with the weights at lam (n,)."""
         network = copy.deepcopy(self.model)
-        for layer in [module for module in network.modules() if isinstance(module, HyperLayer)]:
+        for layer in [
+            module for module in network.modules() if isinstance(module, HyperLayer)
+        ]:
             _replace(network, layer, layer.to_module((lam - self.center).detach()))
         if self.rates is not None:
             values = self.rates.decode(lam.detach())
-            for dropout in [module for module in network.modules() if isinstance(module, TunedDropout)]:
+            for dropout in [
+                module
+                for module in network.modules()
+                if isinstance(module, TunedDropout)
+            ]:
                 _replace(network, dropout, dropout.to_module(values))
         return network
 
     def squared_norm(self, lam: Tensor) -> Tensor:
-        """Squared norm (B,) of all trained weights at each row of lam (B, n), with a graph."""
+        """Squared norm (B,) of all trained weights at each row of lam (B, n), with a
+        graph.
+        """
         layers = self._hyper_layers()
-        own = {id(parameter) for layer in layers for parameter in layer.parameters(recurse=False)}
-        shared = [one for one in self.parameters() if one.requires_grad and id(one) not in own]
+        own = {
+            id(parameter)
+            for layer in layers
+            for parameter in layer.parameters(recurse=False)
+        }
+        shared = [
+            one for one in self.parameters() if one.requires_grad and id(one) not in own
+        ]
         of_shared = sum((one.square().sum() for one in shared), lam.new_zeros(()))
-        return sum((layer.squared_norm(lam - self.center) for layer in layers), of_shared.expand(len(lam)))
+        return sum(
+            (layer.squared_norm(lam - self.center) for layer in layers),
+            of_shared.expand(len(lam)),
+        )
 
     def response_parameters(self) -> list[nn.Parameter]:
-        """phi_U and phi_V of all hyper-layers, the response of the weights to a change of lambda."""
-        parameters = [named for layer in self._hyper_layers() for named in layer.named_parameters(recurse=False)]
-        return [parameter for name, parameter in parameters if name.endswith(("_U", "_V"))]
+        """phi_U and phi_V of all hyper-layers, the response of the weights to a change
+        of lambda.
+        """
+        parameters = [
+            named
+            for layer in self._hyper_layers()
+            for named in layer.named_parameters(recurse=False)
+        ]
+        return [
+            parameter for name, parameter in parameters if name.endswith(("_U", "_V"))
+        ]
 
     def current_parameters(self) -> dict[str, nn.Parameter]:
-        """All other parameters by name: phi_0 and the weights that do not depend on lambda."""
+        """All other parameters by name: phi_0 and the weights that do not depend on
+        lambda.
+        """
         response = {id(parameter) for parameter in self.response_parameters()}
-        return {name: one for name, one in self.named_parameters() if id(one) not in response}
+        return {
+            name: one
+            for name, one in self.named_parameters()
+            if id(one) not in response
+        }
 
     def _hyper_layers(self) -> list[HyperLayer]:
         return [module for module in self.modules() if isinstance(module, HyperLayer)]
 
 
 def _replace(network: nn.Module, old: nn.Module, new: nn.Module) -> None:
-    """Replace a layer under all its names, so that a layer with two names remains one layer."""
+    """Replace a layer under all its names, so that a layer with two names remains one
+    layer.
+    """
     for name, module in list(network.named_modules(remove_duplicate=False)):
         if module is old:
             parent, _, child = name.rpartition(".")

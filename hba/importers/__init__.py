@@ -1,4 +1,6 @@
-"""Policies that other programs found or published, as the closest schedules of hba, with the differences."""
+"""Policies that other programs found or published, as the closest schedules of hba,
+with the differences.
+"""
 
 from hba.importers.sources import SOURCES, PolicySource, import_policy
 

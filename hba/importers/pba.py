@@ -1,19 +1,25 @@
-"""Schedules that Population Based Augmentation (PBA, Ho et al. 2019) left in its log files, as schedules of hba.
+"""Schedules that Population Based Augmentation (PBA, Ho et al. 2019) left in its log
+files, as schedules of hba.
 
-PBA trains a population of networks. A trial that clones the network of a better one logs a line, JSON or Python:
+PBA trains a population of networks. A trial that clones the network of a better one
+logs a line, JSON or Python:
 
-    [trial, cloned trial, epoch of the trial, epoch of the cloned trial, old policy, new policy]
+    [trial, cloned trial, epoch of the trial, epoch of the cloned trial, old policy, new
+        policy]
 
-The old policy is the one that the clone used so far, and the new one its next. The schedule is the ancestry of the last
-trial, in which each line clones the trial of the line before. Lines before the last break in that chain are omitted.
-A policy is 60 whole numbers, in newer files the entry "hp_policy" of a mapping: for each of two copies, and for the 15
-operations in the order of PBA_RANGES, the probability in tenths and the level of the magnitude, both in [0, 10].
+The old policy is the one that the clone used so far, and the new one its next. The
+schedule is the ancestry of the last trial, in which each line clones the trial of the
+line before. Lines before the last break in that chain are omitted. A policy is 60 whole
+numbers, in newer files the entry "hp_policy" of a mapping: for each of two copies, and
+for the 15 operations in the order of PBA_RANGES, the probability in tenths and the
+level of the magnitude, both in [0, 10].
 
-Magnitudes in degrees, pixels, bits and grey levels are truncated to whole numbers as in PBA; pixels become fractions of
-PBA's side of 32. PBA fills borders and Cutout with the dataset's mean colour, here `fill`. NOTE has other differences.
+Magnitudes in degrees, pixels, bits and grey levels are truncated to whole numbers as in
+PBA; pixels become fractions of PBA's side of 32. PBA fills borders and Cutout with the
+dataset's mean colour, here `fill`. NOTE has other differences.
 
-Ref: github.com/arcelien/pba, pba/utils.py (parse_log), pba/data_utils.py (parse_policy) and
-pba/augmentation_transforms.py (levels), without its stretching.
+Ref: github.com/arcelien/pba, pba/utils.py (parse_log), pba/data_utils.py (parse_policy)
+and pba/augmentation_transforms.py (levels), without its stretching.
 """
 
 import ast
@@ -36,43 +42,67 @@ PBA_FILL = (125 / 255, 122 / 255, 113 / 255)
 MAX_LEVEL = 10
 N_NUMBERS = 2 * 2 * len(PBA_RANGES)
 NOTE = (
-    "Read from a log of Population Based Augmentation. PBA's Posterize keeps 0 bits at level 10, hba's at least 1; PBA "
-    "repeats policies for other numbers of epochs, hba interpolates linearly."
+    "Read from a log of Population Based Augmentation. PBA's Posterize keeps 0 bits at"
+    " level 10, hba's at least 1; PBA repeats policies for other numbers of epochs, hba"
+    " interpolates linearly."
 )
 _PARTS_OF_A_UNIT = {
     **dict.fromkeys(("Rotate", "Posterize", "Solarize"), 1),
     **dict.fromkeys(("TranslateX", "TranslateY", "Cutout"), PBA_SIDE_PIXELS),
 }
-"""Magnitudes that PBA truncates to whole degrees, bits, grey levels or pixels: how many make a unit."""
+"""Magnitudes that PBA truncates to whole degrees, bits, grey levels or pixels: how many
+make a unit.
+"""
 
 Numbers = Annotated[
     tuple[Annotated[int, Field(strict=True, ge=0, le=MAX_LEVEL)], ...],
     Field(min_length=N_NUMBERS, max_length=N_NUMBERS),
-    pydantic.BeforeValidator(lambda entry: entry["hp_policy"] if isinstance(entry, dict) else entry),
+    pydantic.BeforeValidator(
+        lambda entry: entry["hp_policy"] if isinstance(entry, dict) else entry
+    ),
 ]
 _LINE = pydantic.TypeAdapter(tuple[Any, Any, Any, pydantic.StrictInt, Numbers, Numbers])
 
 
-def pba_schedule(text: str, file: str, epochs: int, fill: tuple[float, ...]) -> Schedule:
-    """The schedule of a PBA log over the epochs that PBA searched, with one policy per epoch, in the space `pba`.
+def pba_schedule(
+    text: str, file: str, epochs: int, fill: tuple[float, ...]
+) -> Schedule:
+    """The schedule of a PBA log over the epochs that PBA searched, with one policy per
+    epoch, in the space `pba`.
 
-    file: the log's name, for the provenance. fill: colour in [0, 1] of what geometric operations and Cutout uncover.
-    Raises ScheduleError, which names the line, for a text that is not such a log.
+    file: the log's name, for the provenance. fill: colour in [0, 1] of what geometric
+    operations and Cutout uncover. Raises ScheduleError, which names the line, for a
+    text that is not such a log.
     """
-    (lengths, policies), space = zip(*pba_segments(text, epochs), strict=True), SPACES["pba"]
-    rows = [[values[name] for name in space.names] for values in map(natural_values, policies)]
-    provenance = {"algorithm": "pba", "file": file, "segments": list(lengths), "note": NOTE}
+    (lengths, policies), space = (
+        zip(*pba_segments(text, epochs), strict=True),
+        SPACES["pba"],
+    )
+    rows = [
+        [values[name] for name in space.names]
+        for values in map(natural_values, policies)
+    ]
+    provenance = {
+        "algorithm": "pba",
+        "file": file,
+        "segments": list(lengths),
+        "note": NOTE,
+    }
     return Schedule(space, np.repeat(np.array(rows), lengths, axis=0), fill, provenance)
 
 
 def pba_segments(text: str, epochs: int) -> list[tuple[int, Numbers]]:
-    """Epochs of each policy of a log, `epochs` in all; 0 if replaced at once. Raises ScheduleError for another text."""
+    """Epochs of each policy of a log, `epochs` in all; 0 if replaced at once. Raises
+    ScheduleError for another text.
+    """
     starts, policies, last = [0], [], None
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            trial, cloned_trial, _, epoch, old, new = _LINE.validate_python(_literal(line))
+            trial, cloned_trial, _, epoch, old, new = _LINE.validate_python(
+                _literal(line)
+            )
         except MALFORMED as error:
             raise ScheduleError(f"line {number}: {problem_of(error)}") from None
         if cloned_trial != last:
@@ -82,9 +112,19 @@ def pba_segments(text: str, epochs: int) -> list[tuple[int, Numbers]]:
         last = trial
     starts.append(epochs)
     if not policies or epochs < 1 or starts != sorted(starts):
-        rule = f"a log needs a line, and the epochs of cloned trials must not decrease or exceed the {epochs} given"
-        raise ScheduleError(f"{rule}, got {starts[1:-1]}; give the number of epochs that PBA searched")
-    return [(end - start, policy) for (start, end), policy in zip(itertools.pairwise(starts), policies, strict=True)]
+        rule = (
+            "a log needs a line, and the epochs of cloned trials must not decrease or"
+            f" exceed the {epochs} given"
+        )
+        raise ScheduleError(
+            f"{rule}, got {starts[1:-1]}; give the number of epochs that PBA searched"
+        )
+    return [
+        (end - start, policy)
+        for (start, end), policy in zip(
+            itertools.pairwise(starts), policies, strict=True
+        )
+    ]
 
 
 def _literal(line: str) -> Any:
@@ -97,7 +137,8 @@ def _literal(line: str) -> Any:
 def natural_values(policy: Numbers) -> dict[str, float]:
     """Probabilities and magnitudes in natural units, by the names of the space `pba`.
 
-    PBA also writes a level for Invert, Equalize and AutoContrast, but does not use it; it is left out.
+    PBA also writes a level for Invert, Equalize and AutoContrast, but does not use it;
+    it is left out.
     """
     values, numbers = {}, iter(policy)
     for copy, (name, bounds) in itertools.product((1, 2), PBA_RANGES.items()):

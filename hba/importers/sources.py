@@ -1,4 +1,6 @@
-"""Policies of other programs as schedules: `import_policy`, and the programs that it reads."""
+"""Policies of other programs as schedules: `import_policy`, and the programs that it
+reads.
+"""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,8 +23,8 @@ _OF_LISTS = ("Cutout's own grey, where borders are black: here both have one col
 class PolicySource(NamedTuple):
     """A program whose policies can be imported.
 
-    kind: its name in errors. read: makes sub-policies of the text of a file, or of a policy's name; None for PBA, which
-    has schedules. notes: what hba does differently.
+    kind: its name in errors. read: makes sub-policies of the text of a file, or of a
+    policy's name; None for PBA, which has schedules. notes: what hba does differently.
     """
 
     kind: str
@@ -32,7 +34,9 @@ class PolicySource(NamedTuple):
 
 SOURCES: Mapping[str, PolicySource] = {
     "pba": PolicySource("PBA schedule", None),
-    "fast-autoaugment": PolicySource("policy of Fast AutoAugment", policy_of_list, _OF_LISTS),
+    "fast-autoaugment": PolicySource(
+        "policy of Fast AutoAugment", policy_of_list, _OF_LISTS
+    ),
     "dada": PolicySource("policy of DADA", policy_of_list, _OF_LISTS),
     "torchvision": PolicySource("policy of torchvision", policy_of_torchvision),
 }
@@ -47,28 +51,39 @@ def import_policy(
     fill: tuple[float, ...] | None = None,
     name: str | None = None,
 ) -> Schedule:
-    """Import a policy of another program as the closest schedule of hba; its provenance says what differs.
+    """Import a policy of another program as the closest schedule of hba; its provenance
+    says what differs.
 
-    source: a name of SOURCES. given: a file, or the name of one of torchvision's policies. epochs: number of epochs of
-    the source's search, required for PBA; a fixed policy is the same in all epochs, 1 by default. fill: colour in
-    [0, 1] of uncovered areas; black by default, PBA's own for PBA. name: the list, if a file has several.
+    source: a name of SOURCES. given: a file, or the name of one of torchvision's
+    policies. epochs: number of epochs of the source's search, required for PBA; a fixed
+    policy is the same in all epochs, 1 by default. fill: colour in [0, 1] of uncovered
+    areas; black by default, PBA's own for PBA. name: the list, if a file has several.
 
-    Raises SettingsError for arguments that do not fit, and ScheduleError, which names the file, for other files.
+    Raises SettingsError for arguments that do not fit, and ScheduleError, which names
+    the file, for other files.
     """
     if source not in SOURCES:
         raise SettingsError(unknown("source of policies", source, SOURCES))
     found, path, is_named = SOURCES[source], Path(given), source == "torchvision"
     if found.read is None and epochs is None:
-        raise SettingsError(f"epochs (--epochs) must be the number of epochs of the search of {source}")
+        raise SettingsError(
+            f"epochs (--epochs) must be the number of epochs of the search of {source}"
+        )
     if name is not None and found.read is not policy_of_list:
         raise SettingsError(f"name has no effect on policies of {source}; remove it")
     epochs = 1 if epochs is None else whole_number("epochs", epochs)
     with reading(path, found.kind):
         text = str(given) if is_named else read_text(path)
         if found.read is None:
-            return pba_schedule(text, path.name, epochs, PBA_FILL if fill is None else fill)
+            return pba_schedule(
+                text, path.name, epochs, PBA_FILL if fill is None else fill
+            )
         names = {} if name is None else {"list": name}
         policy = found.read(text, *names.values())
-        origin = {"algorithm": source, "source": text if is_named else path.name, **names}
+        origin = {
+            "algorithm": source,
+            "source": text if is_named else path.name,
+            **names,
+        }
         fill = (0.0, 0.0, 0.0) if fill is None else fill
         return fitted_schedule(policy, epochs, fill, origin, found.notes)

@@ -13,7 +13,13 @@ from hba.models.pyramidnet import PyramidNet
 from hba.models.resnet import resnet
 from hba.models.shake_shake import ShakeShake
 from hba.models.stn_networks import MLP, VGG16STN, AlexNetSTN, SimpleCNN
-from hba.models.timm_networks import LITE, LITE_NETWORK, PREFIX, Start, find_timm_network
+from hba.models.timm_networks import (
+    LITE,
+    LITE_NETWORK,
+    PREFIX,
+    Start,
+    find_timm_network,
+)
 from hba.models.wide_resnet import WideResNet
 from hba.utils.files import reason_of
 from hba.utils.seeding import default_generators
@@ -22,7 +28,9 @@ from hba.utils.text import unknown
 __all__ = ["MODELS", "PATTERNS", "Start", "build_model", "find_model"]
 
 Build = Callable[..., nn.Module]
-"""A function of the number of classes, channels (default 3), and image_size (default 32) if layers depend on it."""
+"""A function of the number of classes, channels (default 3), and image_size (default
+32) if layers depend on it.
+"""
 
 
 MODELS: Mapping[str, Build] = {
@@ -41,7 +49,9 @@ MODELS: Mapping[str, Build] = {
     "vgg-16-stn": partial(VGG16STN, 64),
     "simple-cnn": partial(SimpleCNN, 32),
     "mlp": partial(MLP, 1200),
-    LITE: lambda n_classes, in_channels=3: find_timm_network(LITE_NETWORK)(n_classes, in_channels),
+    LITE: lambda n_classes, in_channels=3: find_timm_network(LITE_NETWORK)(
+        n_classes, in_channels
+    ),
 }
 """By name. Other names follow PATTERNS, or are timm:<name>."""
 
@@ -56,15 +66,21 @@ PATTERNS: Mapping[str, tuple[Build, *tuple[range, ...]]] = {
     "simple-cnn-<width>": (SimpleCNN, SIZES),
     "mlp-<width>": (MLP, SIZES),
 }
-"""Networks with numbers in their names, which they take before the number of classes, and the range of each number."""
+"""Networks with numbers in their names, which they take before the number of classes,
+and the range of each number.
+"""
 IMAGENET_NETWORKS = ("resnet-18", "resnet-50", LITE)
-"""Networks for 224x224 pixels and 1000 classes. All others are for 32x32, with parameters counted at 10 classes."""
+"""Networks for 224x224 pixels and 1000 classes. All others are for 32x32, with
+parameters counted at 10 classes.
+"""
 
 
 def find_model(name: str, *, may_have_tag: bool = False) -> Build:
-    """The function that builds the named network; SettingsError with the known names for an unknown one.
+    """The function that builds the named network; SettingsError with the known names
+    for an unknown one.
 
-    may_have_tag: the name of a timm network may end with a tag of weights, which are not loaded.
+    may_have_tag: the name of a timm network may end with a tag of weights, which are
+    not loaded.
     """
     if name in MODELS:
         return MODELS[name]
@@ -73,11 +89,18 @@ def find_model(name: str, *, may_have_tag: bool = False) -> Build:
     for pattern, (network, *allowed) in PATTERNS.items():
         if match := re.fullmatch(re.sub("<.*?>", "([0-9]+)", pattern), name):
             numbers = [int(one) for one in match.groups()]
-            if any(number not in one for number, one in zip(numbers, allowed, strict=True)):
+            if any(
+                number not in one for number, one in zip(numbers, allowed, strict=True)
+            ):
                 needed = " and ".join(", ".join(map(str, one[:3])) for one in allowed)
-                raise SettingsError(f"the model {pattern} needs the numbers {needed}, ..., got {name}")
+                raise SettingsError(
+                    f"the model {pattern} needs the numbers {needed}, ..., got {name}"
+                )
             return partial(network, *numbers)
-    raise SettingsError(f"{unknown('model', name, MODELS)}, or any {', '.join(PATTERNS)}, {PREFIX}<name>")
+    raise SettingsError(
+        f"{unknown('model', name, MODELS)}, or any {', '.join(PATTERNS)},"
+        f" {PREFIX}<name>"
+    )
 
 
 def build_model(
@@ -88,15 +111,23 @@ def build_model(
     start: Start | None = None,
     in_channels: int = 3,
 ) -> nn.Module:
-    """A freshly initialized network, whose weights depend on the seed only; the global generator is not touched.
+    """A freshly initialized network, whose weights depend on the seed only; the global
+    generator is not touched.
 
-    image_size: side in pixels of the images, 32 by default if layers depend on it; SettingsError if the network cannot
-    take them. start: pretrained weights, except for a head that does not fit.
+    image_size: side in pixels of the images, 32 by default if layers depend on it;
+    SettingsError if the network cannot take them. start: pretrained weights, except for
+    a head that does not fit.
     """
     build = find_model(name, may_have_tag=start is not None)
-    depends_on_size = image_size is not None and "image_size" in inspect.signature(build).parameters
+    depends_on_size = (
+        image_size is not None and "image_size" in inspect.signature(build).parameters
+    )
     with default_generators(torch.device("cpu"), seed):
-        network = build(n_classes, in_channels, **({"image_size": image_size} if depends_on_size else {}))
+        network = build(
+            n_classes,
+            in_channels,
+            **({"image_size": image_size} if depends_on_size else {}),
+        )
         if start is not None:
             start.give(network, in_channels)
         if image_size is not None:
@@ -105,7 +136,12 @@ def build_model(
                 with torch.no_grad():
                     network.eval()(torch.zeros(1, in_channels, image_size, image_size))
             except Exception as error:
-                text = f"the model {name!r} cannot take images of {image_size}x{image_size} ({reason_of(error)})"
-                raise SettingsError(f"{text}; choose another image_size or model") from None
+                text = (
+                    f"the model {name!r} cannot take images of"
+                    f" {image_size}x{image_size} ({reason_of(error)})"
+                )
+                raise SettingsError(
+                    f"{text}; choose another image_size or model"
+                ) from None
             network.train()
         return network

@@ -1,9 +1,11 @@
 """Depthwise convolutions of small maps, whose backward pass is slow on CPUs.
 
-oneDNN computes gradients of the weights of a depthwise convolution by a reference implementation if maps are hardly
-larger than the kernel: for 672 maps of 4x4 and kernels of 5x5, 40 times the time of the forward pass. As a sum of
-products for each place of the kernel, they take a fifth of that, and a training step of efficientnet-lite0 on images of
-48 or 64 pixels takes 0.6 to 0.7 of the time (one thread of an AMD EPYC, PyTorch 2.14).
+oneDNN computes gradients of the weights of a depthwise convolution by a reference
+implementation if maps are hardly larger than the kernel: for 672 maps of 4x4 and
+kernels of 5x5, 40 times the time of the forward pass. As a sum of products for each
+place of the kernel, they take a fifth of that, and a training step of
+efficientnet-lite0 on images of 48 or 64 pixels takes 0.6 to 0.7 of the time (one thread
+of an AMD EPYC, PyTorch 2.14).
 """
 
 from typing import Any
@@ -17,13 +19,24 @@ LARGEST_MAP = 8
 
 
 class SmallMapConv2d(nn.Conv2d):
-    """A depthwise convolution with stride 1; the same numbers as nn.Conv2d, up to rounding."""
+    """A depthwise convolution with stride 1; the same numbers as nn.Conv2d, up to
+    rounding.
+    """
 
     computes_as = nn.Conv2d  # So a hyper-layer can replace it.
 
     def forward(self, input: Tensor) -> Tensor:
-        is_slow = input.device.type == "cpu" and input.shape[-1] <= LARGEST_MAP and self.weight.requires_grad
-        if is_slow and self.training and torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu"):
+        is_slow = (
+            input.device.type == "cpu"
+            and input.shape[-1] <= LARGEST_MAP
+            and self.weight.requires_grad
+        )
+        if (
+            is_slow
+            and self.training
+            and torch.is_grad_enabled()
+            and not torch.is_autocast_enabled("cpu")
+        ):
             return _Depthwise.apply(input, self.weight, self.padding[0])
         return super().forward(input)
 
@@ -36,7 +49,9 @@ class _Depthwise(torch.autograd.Function):
         return F.conv2d(maps, weight, padding=padding, groups=len(weight))
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, int], output: Tensor) -> None:
+    def setup_context(
+        ctx: Any, inputs: tuple[Tensor, Tensor, int], output: Tensor
+    ) -> None:
         maps, weight, ctx.padding = inputs
         ctx.save_for_backward(maps, weight)
         ctx.save_for_forward(maps, weight)
@@ -45,25 +60,45 @@ class _Depthwise(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         (maps, weight), (height, width) = ctx.saved_tensors, grad.shape[-2:]
         side = weight.shape[-1]
-        of_maps = F.conv2d(grad, weight.flip(2, 3), padding=side - 1 - ctx.padding, groups=len(weight))
+        of_maps = F.conv2d(
+            grad, weight.flip(2, 3), padding=side - 1 - ctx.padding, groups=len(weight)
+        )
         padded = F.pad(maps, (ctx.padding,) * 4)
         places = [(row, column) for row in range(side) for column in range(side)]
-        products = [(padded[:, :, i : i + height, j : j + width] * grad).sum((0, 2, 3)) for i, j in places]
+        products = [
+            (padded[:, :, i : i + height, j : j + width] * grad).sum((0, 2, 3))
+            for i, j in places
+        ]
         return of_maps, torch.stack(products, dim=1).view_as(weight), None
 
     @staticmethod
-    def jvp(ctx: Any, of_maps: Tensor | None, of_weight: Tensor | None, _: None) -> Tensor:
+    def jvp(
+        ctx: Any, of_maps: Tensor | None, of_weight: Tensor | None, _: None
+    ) -> Tensor:
         maps, weight = ctx.saved_tensors
-        moved = [(of_maps, weight)] * (of_maps is not None) + [(maps, of_weight)] * (of_weight is not None)
-        parts = [F.conv2d(one, other, padding=ctx.padding, groups=len(weight)) for one, other in moved]
+        moved = [(of_maps, weight)] * (of_maps is not None) + [(maps, of_weight)] * (
+            of_weight is not None
+        )
+        parts = [
+            F.conv2d(one, other, padding=ctx.padding, groups=len(weight))
+            for one, other in moved
+        ]
         return torch.stack(parts).sum(dim=0)
 
 
 def with_fast_small_maps(network: nn.Module) -> nn.Module:
-    """Change the class of the depthwise convolutions of a network that this computes; return the network."""
+    """Change the class of the depthwise convolutions of a network that this computes;
+    return the network.
+    """
     for layer in network.modules():
-        if type(layer) is nn.Conv2d and layer.groups == layer.in_channels == layer.out_channels:
+        if (
+            type(layer) is nn.Conv2d
+            and layer.groups == layer.in_channels == layer.out_channels
+        ):
             how = (layer.stride, layer.dilation, layer.padding_mode, layer.bias)
-            if how == ((1, 1), (1, 1), "zeros", None) and layer.padding == (layer.kernel_size[0] // 2,) * 2:
+            if (
+                how == ((1, 1), (1, 1), "zeros", None)
+                and layer.padding == (layer.kernel_size[0] // 2,) * 2
+            ):
                 layer.__class__ = SmallMapConv2d
     return network

@@ -1,4 +1,6 @@
-"""Files of the Hugging Face hub: whether they are on this machine, their size, and their download."""
+"""Files of the Hugging Face hub: whether they are on this machine, their size, and
+their download.
+"""
 
 import os
 import subprocess
@@ -17,7 +19,9 @@ def end_with_parent():
 threading.Thread(target=end_with_parent, daemon=True).start()
 huggingface_hub.hf_hub_download(*sys.argv[1:])
 """
-"""Downloads a file, and ends when its standard input is closed, as by the end of the process that started it."""
+"""Downloads a file, and ends when its standard input is closed, as by the end of the
+process that started it.
+"""
 
 
 class HubFile(NamedTuple):
@@ -36,7 +40,9 @@ def cached_path(file: HubFile) -> str | None:
 
 
 def size_on_hub(file: HubFile) -> int:
-    """Size of the file in bytes. Raises errors of many kinds if the hub cannot be reached."""
+    """Size of the file in bytes. Raises errors of many kinds if the hub cannot be
+    reached.
+    """
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
     found: Any = get_hf_file_metadata(hf_hub_url(*file), timeout=SECONDS_TO_CONNECT)
@@ -44,7 +50,8 @@ def size_on_hub(file: HubFile) -> int:
 
 
 def download(file: HubFile, seconds: float | None = None) -> None:
-    """Download the file into the cache, in at most this many seconds. OSError with the reason if that fails.
+    """Download the file into the cache, in at most this many seconds. OSError with the
+    reason if that fails.
 
     Another process does it, because it can be ended at any time.
     """
@@ -53,12 +60,21 @@ def download(file: HubFile, seconds: float | None = None) -> None:
     reading, writing = os.pipe()
     try:
         ended = subprocess.run(
-            command, stdin=reading, capture_output=True, text=True, errors="replace", timeout=seconds
+            command,
+            stdin=reading,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
         )
     except subprocess.TimeoutExpired:
-        raise TimeoutError(f"{file.name} of {file.repository} took more than {seconds:.0f} s") from None
+        raise TimeoutError(
+            f"{file.name} of {file.repository} took more than {seconds:.0f} s"
+        ) from None
     finally:
         os.close(reading)
         os.close(writing)
     if ended.returncode:
-        raise OSError(next(reversed(ended.stderr.strip().splitlines()), "no reason was given"))
+        raise OSError(
+            next(reversed(ended.stderr.strip().splitlines()), "no reason was given")
+        )

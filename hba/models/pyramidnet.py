@@ -1,4 +1,6 @@
-"""PyramidNets (Han, Kim and Kim, CVPR 2017) with ShakeDrop (Yamada et al., IEEE Access 2019), for small images."""
+"""PyramidNets (Han, Kim and Kim, CVPR 2017) with ShakeDrop (Yamada et al., IEEE Access
+2019), for small images.
+"""
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -10,13 +12,17 @@ STEM_CHANNELS = 16
 
 
 class PyramidNet(nn.Module):
-    """Additive PyramidNet-depth-alpha with bottlenecks: (B, in_channels, H, W) to (B, n_classes) logits.
+    """Additive PyramidNet-depth-alpha with bottlenecks: (B, in_channels, H, W) to (B,
+    n_classes) logits.
 
-    depth must be 9 k + 2: three stages of k bottlenecks. alpha: how many channels wider the last block is than the
-    stem, which has 16, before the bottlenecks expand them by 4.
+    depth must be 9 k + 2: three stages of k bottlenecks. alpha: how many channels wider
+    the last block is than the stem, which has 16, before the bottlenecks expand them by
+    4.
     """
 
-    def __init__(self, depth: int, alpha: int, n_classes: int, in_channels: int = 3) -> None:
+    def __init__(
+        self, depth: int, alpha: int, n_classes: int, in_channels: int = 3
+    ) -> None:
         super().__init__()
         blocks_per_stage = (depth - 2) // 9
         n_blocks = 3 * blocks_per_stage
@@ -25,12 +31,21 @@ class PyramidNet(nn.Module):
         blocks: list[nn.Module] = []
         channels = STEM_CHANNELS
         for number in range(1, n_blocks + 1):
-            # Rounded down as in the article, whose parameter counts need it; the authors' code rounds to the nearest.
+            # Rounded down as in the article, whose parameter counts need it; the
+            # authors' code rounds to the nearest.
             width = STEM_CHANNELS + alpha * number // n_blocks
-            starts_a_smaller_stage = number in (blocks_per_stage + 1, 2 * blocks_per_stage + 1)
-            # p_l of block l = 1 ... L falls linearly to 0.5 in the last one (Yamada et al., with p_L = 0.5).
+            starts_a_smaller_stage = number in (
+                blocks_per_stage + 1,
+                2 * blocks_per_stage + 1,
+            )
+            # p_l of block l = 1 ... L falls linearly to 0.5 in the last one (Yamada et
+            # al., with p_L = 0.5).
             survival = 1 - 0.5 * number / n_blocks
-            blocks.append(_Bottleneck(channels, width, 2 if starts_a_smaller_stage else 1, survival))
+            blocks.append(
+                _Bottleneck(
+                    channels, width, 2 if starts_a_smaller_stage else 1, survival
+                )
+            )
             channels = EXPANSION * width
         self.blocks = nn.Sequential(*blocks)
         self.bn2 = nn.BatchNorm2d(channels)
@@ -43,9 +58,11 @@ class PyramidNet(nn.Module):
 
 
 class ShakeDrop(nn.Module):
-    """(b + alpha - b alpha) x for (B, c, H, W), with the gradient of (b + beta - b beta) x (Yamada et al.).
+    """(b + alpha - b alpha) x for (B, c, H, W), with the gradient of (b + beta - b
+    beta) x (Yamada et al.).
 
-    For each image, b is 1 with probability p, else 0; alpha from U(-1, 1), beta from U(0, 1). At test, the mean: p.
+    For each image, b is 1 with probability p, else 0; alpha from U(-1, 1), beta from
+    U(0, 1). At test, the mean: p.
     """
 
     def __init__(self, p: float) -> None:
@@ -58,7 +75,9 @@ class ShakeDrop(nn.Module):
         survives = uniform_per_image(x) < self.p
         alpha, beta = 2 * uniform_per_image(x) - 1, uniform_per_image(x)
         # b + alpha - b alpha is 1 where b is 1, and alpha where b is 0.
-        forward, backward = (factor.masked_fill(survives, 1).to(x.dtype) for factor in (alpha, beta))
+        forward, backward = (
+            factor.masked_fill(survives, 1).to(x.dtype) for factor in (alpha, beta)
+        )
         return backward * x + ((forward - backward) * x).detach()
 
     def extra_repr(self) -> str:
@@ -66,9 +85,13 @@ class ShakeDrop(nn.Module):
 
 
 class _Bottleneck(nn.Module):
-    """1x1, 3x3 and 1x1 convolution, in the order of PyramidNets, with ShakeDrop, beside a shortcut without weights."""
+    """1x1, 3x3 and 1x1 convolution, in the order of PyramidNets, with ShakeDrop, beside
+    a shortcut without weights.
+    """
 
-    def __init__(self, in_channels: int, width: int, stride: int, survival: float) -> None:
+    def __init__(
+        self, in_channels: int, width: int, stride: int, survival: float
+    ) -> None:
         super().__init__()
         self.stride = stride
         self.more_channels = EXPANSION * width - in_channels

@@ -5,12 +5,16 @@ from torch import Tensor, nn
 
 
 class Resized(nn.Module):
-    """Resize images (B, C, H, W) to a side in pixels, bilinear with antialiasing, before the network."""
+    """Resize images (B, C, H, W) to a side in pixels, bilinear with antialiasing,
+    before the network.
+    """
 
     def __init__(self, network: nn.Module, side: int) -> None:
         super().__init__()
         self.network, self.side = network, side
 
     def forward(self, images: Tensor) -> Tensor:
-        smaller = F.interpolate(images, size=(self.side, self.side), mode="bilinear", antialias=True)
+        smaller = F.interpolate(
+            images, size=(self.side, self.side), mode="bilinear", antialias=True
+        )
         return self.network(smaller)

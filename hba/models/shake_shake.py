@@ -1,4 +1,6 @@
-"""Shake-Shake networks of depth 26 (Gastaldi, Shake-Shake regularization, 2017), level "Image", for small images."""
+"""Shake-Shake networks of depth 26 (Gastaldi, Shake-Shake regularization, 2017), level
+"Image", for small images.
+"""
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +26,8 @@ class ShakeShake(nn.Module):
 
 
 def shake(a: Tensor, b: Tensor) -> Tensor:
-    """alpha a + (1 - alpha) b for (B, c, H, W), with the gradient of beta a + (1 - beta) b.
+    """alpha a + (1 - alpha) b for (B, c, H, W), with the gradient of beta a + (1 -
+    beta) b.
 
     alpha and beta are from U(0, 1), each independent for every image.
     """
@@ -34,14 +37,18 @@ def shake(a: Tensor, b: Tensor) -> Tensor:
 
 
 class _Block(nn.Module):
-    """Two branches of two 3x3 convolutions, added in random proportions, at test by halves, beside a shortcut."""
+    """Two branches of two 3x3 convolutions, added in random proportions, at test by
+    halves, beside a shortcut.
+    """
 
     def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
         super().__init__()
         self.branch1 = _branch(in_channels, out_channels, stride)
         self.branch2 = _branch(in_channels, out_channels, stride)
         changes = in_channels != out_channels or stride != 1
-        self.shortcut = _Shortcut(in_channels, out_channels, stride) if changes else nn.Identity()
+        self.shortcut = (
+            _Shortcut(in_channels, out_channels, stride) if changes else nn.Identity()
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         a, b = self.branch1(x), self.branch2(x)
@@ -60,7 +67,9 @@ def _branch(in_channels: int, out_channels: int, stride: int) -> nn.Sequential:
 
 
 class _Shortcut(nn.Module):
-    """Two paths, each to half of the channels; the second sees the image a pixel further right and down."""
+    """Two paths, each to half of the channels; the second sees the image a pixel
+    further right and down.
+    """
 
     def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
         super().__init__()
@@ -71,5 +80,8 @@ class _Shortcut(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = F.relu(x)
-        first, shifted = (one[:, :, :: self.stride, :: self.stride] for one in (x, F.pad(x, (1, -1, 1, -1))))
+        first, shifted = (
+            one[:, :, :: self.stride, :: self.stride]
+            for one in (x, F.pad(x, (1, -1, 1, -1)))
+        )
         return self.bn(torch.cat([self.conv1(first), self.conv2(shifted)], dim=1))

@@ -1,10 +1,12 @@
 """The networks for which Delta-STN (Bae and Grosse, NeurIPS 2020) tunes regularization.
 
-They are sequences of layers without BatchNorm, with a ReLU after each but the last. They have dropout modules where the
-public code of Delta-STN's authors has rates: `on_input`, and `after_<layer>` after the ReLU and the pooling of a layer.
-Those before linear layers drop whole channels. The rate is 0, which draws nothing, until it is set.
+They are sequences of layers without BatchNorm, with a ReLU after each but the last.
+They have dropout modules where the public code of Delta-STN's authors has rates:
+`on_input`, and `after_<layer>` after the ReLU and the pooling of a layer. Those before
+linear layers drop whole channels. The rate is 0, which draws nothing, until it is set.
 
-Our choice: poolings of 2x2 round up, so images can have any size. At 32x32 this makes no difference.
+Our choice: poolings of 2x2 round up, so images can have any size. At 32x32 this makes
+no difference.
 """
 
 from collections import OrderedDict
@@ -15,7 +17,9 @@ from torch import nn
 
 
 class Convolution(NamedTuple):
-    """A convolution that keeps the size at stride 1. is_pooled: whether a max pooling of 2x2 follows."""
+    """A convolution that keeps the size at stride 1. is_pooled: whether a max pooling
+    of 2x2 follows.
+    """
 
     channels: int
     kernel_size: int = 3
@@ -24,20 +28,29 @@ class Convolution(NamedTuple):
 
 
 class _InLine(nn.Sequential):
-    """Convolutions, hidden linear layers and a last one: (B, in_channels, size, size) to (B, n_classes) logits.
+    """Convolutions, hidden linear layers and a last one: (B, in_channels, size, size)
+    to (B, n_classes) logits.
 
-    hidden: widths of layers. PyTorch's initialization, U(-1/sqrt(fan in), 1/sqrt(fan in)), as in the authors' code.
+    hidden: widths of layers. PyTorch's initialization, U(-1/sqrt(fan in), 1/sqrt(fan
+    in)), as in the authors' code.
     """
 
     def __init__(
-        self, convolutions: Sequence[Convolution], hidden: Sequence[int], n_classes: int, in_channels: int, size: int
+        self,
+        convolutions: Sequence[Convolution],
+        hidden: Sequence[int],
+        n_classes: int,
+        in_channels: int,
+        size: int,
     ) -> None:
         layers: OrderedDict[str, nn.Module] = OrderedDict()
         layers["on_input"] = nn.Dropout2d(0.0) if convolutions else nn.Dropout(0.0)
         channels, side = in_channels, size
         for number, layer in enumerate(convolutions, 1):
             padding = layer.kernel_size // 2
-            layers[f"conv{number}"] = nn.Conv2d(channels, layer.channels, layer.kernel_size, layer.stride, padding)
+            layers[f"conv{number}"] = nn.Conv2d(
+                channels, layer.channels, layer.kernel_size, layer.stride, padding
+            )
             layers[f"conv{number}_relu"] = nn.ReLU()
             if layer.is_pooled:
                 layers[f"conv{number}_pool"] = nn.MaxPool2d(2, ceil_mode=True)
@@ -57,29 +70,46 @@ class _InLine(nn.Sequential):
 
 
 class MLP(_InLine):
-    """Delta-STN's network for MNIST: three hidden layers, no dropout after the last. width: of each, 1200 there."""
+    """Delta-STN's network for MNIST: three hidden layers, no dropout after the last.
+    width: of each, 1200 there.
+    """
 
-    def __init__(self, width: int, n_classes: int, in_channels: int = 3, image_size: int = 32) -> None:
+    def __init__(
+        self, width: int, n_classes: int, in_channels: int = 3, image_size: int = 32
+    ) -> None:
         super().__init__((), (width,) * 3, n_classes, in_channels, image_size)
         del self.after_fc3
 
 
 class SimpleCNN(_InLine):
-    """Delta-STN's network for FashionMNIST: two convolutions of 5x5 with 32 and 64 filters, one hidden linear layer.
+    """Delta-STN's network for FashionMNIST: two convolutions of 5x5 with 32 and 64
+    filters, one hidden linear layer.
 
-    width: filters of the first convolution, 32 in the paper's text and 16 in the authors' code. As in that code, the
-    hidden layer has as many units as the convolutions have outputs for 28x28.
+    width: filters of the first convolution, 32 in the paper's text and 16 in the
+    authors' code. As in that code, the hidden layer has as many units as the
+    convolutions have outputs for 28x28.
     """
 
-    def __init__(self, width: int, n_classes: int, in_channels: int = 3, image_size: int = 32) -> None:
-        convolutions = [Convolution(times * width, kernel_size=5, is_pooled=True) for times in (1, 2)]
-        super().__init__(convolutions, (7 * 7 * 2 * width,), n_classes, in_channels, image_size)
+    def __init__(
+        self, width: int, n_classes: int, in_channels: int = 3, image_size: int = 32
+    ) -> None:
+        convolutions = [
+            Convolution(times * width, kernel_size=5, is_pooled=True)
+            for times in (1, 2)
+        ]
+        super().__init__(
+            convolutions, (7 * 7 * 2 * width,), n_classes, in_channels, image_size
+        )
 
 
 class AlexNetSTN(_InLine):
-    """Delta-STN's AlexNet for CIFAR-10, by the authors' code. width: channels of the first convolution, 64 there."""
+    """Delta-STN's AlexNet for CIFAR-10, by the authors' code. width: channels of the
+    first convolution, 64 there.
+    """
 
-    def __init__(self, width: int, n_classes: int, in_channels: int = 3, image_size: int = 32) -> None:
+    def __init__(
+        self, width: int, n_classes: int, in_channels: int = 3, image_size: int = 32
+    ) -> None:
         convolutions = [
             Convolution(width, stride=2, is_pooled=True),
             Convolution(3 * width, is_pooled=True),
@@ -87,24 +117,34 @@ class AlexNetSTN(_InLine):
             Convolution(4 * width),
             Convolution(4 * width, is_pooled=True),
         ]
-        super().__init__(convolutions, (64 * width,) * 2, n_classes, in_channels, image_size)
+        super().__init__(
+            convolutions, (64 * width,) * 2, n_classes, in_channels, image_size
+        )
 
 
 class VGG16STN(_InLine):
-    """Delta-STN's VGG16 for CIFAR-10, by the authors' code. width: channels of the first convolution, 64 there.
+    """Delta-STN's VGG16 for CIFAR-10, by the authors' code. width: channels of the
+    first convolution, 64 there.
 
-    Convolutions have the initialization of He et al. (2015), without which so deep a network would hardly train.
+    Convolutions have the initialization of He et al. (2015), without which so deep a
+    network would hardly train.
     """
 
-    def __init__(self, width: int, n_classes: int, in_channels: int = 3, image_size: int = 32) -> None:
+    def __init__(
+        self, width: int, n_classes: int, in_channels: int = 3, image_size: int = 32
+    ) -> None:
         convolutions = [
             Convolution(times * width, is_pooled=number == n_of_stage)
             for times, n_of_stage in ((1, 2), (2, 2), (4, 3), (8, 3), (8, 3))
             for number in range(1, n_of_stage + 1)
         ]
-        super().__init__(convolutions, (8 * width,) * 2, n_classes, in_channels, image_size)
+        super().__init__(
+            convolutions, (8 * width,) * 2, n_classes, in_channels, image_size
+        )
         for layer in self:
             if isinstance(layer, nn.Conv2d):
-                nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+                nn.init.kaiming_normal_(
+                    layer.weight, mode="fan_out", nonlinearity="relu"
+                )
                 assert layer.bias is not None
                 nn.init.zeros_(layer.bias)

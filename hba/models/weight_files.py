@@ -1,4 +1,6 @@
-"""Reads a state dict from a file of PyTorch or safetensors, without running code in the file."""
+"""Reads a state dict from a file of PyTorch or safetensors, without running code in the
+file.
+"""
 
 import argparse
 import contextlib
@@ -18,9 +20,11 @@ from torch.torch_version import TorchVersion
 from hba.utils.text import first_of
 
 AVERAGED = ("state_dict_ema", "model_ema")
-"""Keys of averaged weights in a checkpoint, in the order in which timm looks for them."""
+"""Keys of averaged weights in a checkpoint, in the order in which timm looks for them.
+"""
 EMA = "ema"
-"""A word in other keys and prefixes of averaged weights, an exponential moving average."""
+"""A word in other keys and prefixes of averaged weights, an exponential moving average.
+"""
 USUAL = ("state_dict", "model")
 """Keys of the weights of the last step, in the same order."""
 COMPILED = "_orig_mod."
@@ -30,7 +34,8 @@ Weights = Mapping[str, Tensor]
 
 
 def _allowed_globals() -> list[Any]:
-    """Classes and functions whose objects only hold values, beside those that torch.load allows.
+    """Classes and functions whose objects only hold values, beside those that
+    torch.load allows.
 
     Pairs have the name of the class in files of other versions of Python and numpy.
     """
@@ -45,44 +50,62 @@ def _allowed_globals() -> list[Any]:
         np.dtype,
         *dtypes,
         *of_numpy,
-        *((function, f"numpy.core.multiarray.{function.__name__}") for function in of_numpy),
+        *(
+            (function, f"numpy.core.multiarray.{function.__name__}")
+            for function in of_numpy
+        ),
         *((path, f"pathlib.{name}") for name, path in paths.items()),
         *((path, f"pathlib._local.{name}") for name, path in paths.items()),
     ]
 
 
 def _load(source: str, content: bytes) -> Any:
-    """What is in the file. Raises exceptions of any kind for content that cannot be read safely."""
+    """What is in the file. Raises exceptions of any kind for content that cannot be
+    read safely.
+    """
     if source.endswith(".safetensors"):
         from safetensors.torch import load
 
         return load(content)
     # Pairs are known to PyTorch 2.6, and the context to 2.5.
     knows_pairs = TorchVersion(torch.__version__) >= "2.6"
-    allowed = [one for one in _allowed_globals() if knows_pairs or not isinstance(one, tuple)]
+    allowed = [
+        one for one in _allowed_globals() if knows_pairs or not isinstance(one, tuple)
+    ]
     context: Any = getattr(torch.serialization, "safe_globals", contextlib.nullcontext)
     try:
         with context(allowed), warnings.catch_warnings():
             # PyTorch warns of TorchScript, which it then refuses.
             warnings.simplefilter("ignore")
-            return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+            return torch.load(
+                io.BytesIO(content), map_location="cpu", weights_only=True
+            )
     except Exception as error:
         # PyTorch's messages suggest running the code in the file.
         unsafe = re.search(r"GLOBAL (\S+)", str(error))
         if unsafe is None:
-            raise ValueError("it is incomplete, or holds other things than tensors and plain values") from None
-        raise ValueError(f"it holds other things than tensors and plain values: {unsafe[1]}") from None
+            raise ValueError(
+                "it is incomplete, or holds other things than tensors and plain values"
+            ) from None
+        raise ValueError(
+            f"it holds other things than tensors and plain values: {unsafe[1]}"
+        ) from None
 
 
 def read_state_dict(source: str, content: bytes) -> tuple[Weights, str]:
-    """The state dict in a file, and its key in the checkpoint, which is empty if the file is a state dict.
+    """The state dict in a file, and its key in the checkpoint, which is empty if the
+    file is a state dict.
 
     source: the name of the file. Raises exceptions of any kind for other content.
     """
     loaded = _load(source, content)
     if _is_state_dict(loaded):
         return _without_wrappers(loaded), ""
-    keys = [key for key, value in loaded.items() if _is_state_dict(value)] if isinstance(loaded, Mapping) else []
+    keys = (
+        [key for key, value in loaded.items() if _is_state_dict(value)]
+        if isinstance(loaded, Mapping)
+        else []
+    )
     if not keys:
         raise ValueError("it holds no state dict")
     key = preferred(keys)
@@ -92,14 +115,23 @@ def read_state_dict(source: str, content: bytes) -> tuple[Weights, str]:
 def _is_state_dict(value: Any) -> bool:
     if not isinstance(value, Mapping) or not value:
         return False
-    return all(isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in value.items())
+    return all(
+        isinstance(name, str) and isinstance(tensor, Tensor)
+        for name, tensor in value.items()
+    )
 
 
 def _without_wrappers(weights: Weights) -> Weights:
-    """The weights without what torch.compile and parallel training put before their names."""
+    """The weights without what torch.compile and parallel training put before their
+    names.
+    """
     from timm.models import clean_state_dict
 
-    return dict(clean_state_dict({name.replace(COMPILED, ""): tensor for name, tensor in weights.items()}))
+    return dict(
+        clean_state_dict(
+            {name.replace(COMPILED, ""): tensor for name, tensor in weights.items()}
+        )
+    )
 
 
 def is_averaged(place: str) -> bool:
@@ -108,7 +140,8 @@ def is_averaged(place: str) -> bool:
 
 
 def preferred(places: Sequence[str]) -> str:
-    """Choose among the keys or prefixes of several state dicts: averaged weights first, then the usual names.
+    """Choose among the keys or prefixes of several state dicts: averaged weights first,
+    then the usual names.
 
     ValueError for several without such a name.
     """
@@ -117,13 +150,16 @@ def preferred(places: Sequence[str]) -> str:
         if place in places:
             return place
     if len(places) > 1:
-        raise ValueError(f"it holds several networks ({first_of(places)}); save the state dict of one of them")
+        raise ValueError(
+            f"it holds several networks ({first_of(places)}); save the state dict of"
+            " one of them"
+        )
     return places[0]
 
 
 class NamedWeights(NamedTuple):
-    """Weights with the names of a network. prefix: what the file has before these names. left_out: first parts of the
-    names of other weights.
+    """Weights with the names of a network. prefix: what the file has before these
+    names. left_out: first parts of the names of other weights.
     """
 
     weights: Weights
@@ -131,20 +167,40 @@ class NamedWeights(NamedTuple):
     left_out: Sequence[str]
 
 
-def find_names(weights: Weights, needed: Sequence[str], known: Collection[str]) -> NamedWeights:
-    """Find a network in the weights of a program that puts other layers beside it, such as a decoder or a teacher.
+def find_names(
+    weights: Weights, needed: Sequence[str], known: Collection[str]
+) -> NamedWeights:
+    """Find a network in the weights of a program that puts other layers beside it, such
+    as a decoder or a teacher.
 
-    needed: names of weights that the network must have. known: first parts of the names of all of its weights. If the
-    needed names are not in the file after any prefix, the weights stay as they are. ValueError for several networks.
+    needed: names of weights that the network must have. known: first parts of the names
+    of all of its weights. If the needed names are not in the file after any prefix, the
+    weights stay as they are. ValueError for several networks.
     """
     first, *_ = needed
-    starts = (name.removesuffix(first) for name in weights if f".{name}".endswith(f".{first}"))
-    prefixes = [start for start in starts if all(start + name in weights for name in needed)]
+    starts = (
+        name.removesuffix(first) for name in weights if f".{name}".endswith(f".{first}")
+    )
+    prefixes = [
+        start for start in starts if all(start + name in weights for name in needed)
+    ]
     if not prefixes:
         return NamedWeights(weights, "", ())
     chosen = preferred([prefix.removesuffix(".") for prefix in prefixes])
     prefix = f"{chosen}." if chosen else ""
-    own_names = {name: name.removeprefix(prefix) for name in weights if name.startswith(prefix)}
-    kept = {name: own for name, own in own_names.items() if own.partition(".")[0] in known}
-    others = (name.removeprefix(prefix).partition(".")[0] for name in weights if name not in kept)
-    return NamedWeights({own: weights[name] for name, own in kept.items()}, chosen, tuple(dict.fromkeys(others)))
+    own_names = {
+        name: name.removeprefix(prefix) for name in weights if name.startswith(prefix)
+    }
+    kept = {
+        name: own for name, own in own_names.items() if own.partition(".")[0] in known
+    }
+    others = (
+        name.removeprefix(prefix).partition(".")[0]
+        for name in weights
+        if name not in kept
+    )
+    return NamedWeights(
+        {own: weights[name] for name, own in kept.items()},
+        chosen,
+        tuple(dict.fromkeys(others)),
+    )

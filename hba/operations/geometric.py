@@ -1,10 +1,15 @@
-"""Operations that move or cover pixels: shears, shifts, turns, zooms, flips, crops, Cutout (DeVries and Taylor 2017).
+"""Operations that move or cover pixels: shears, shifts, turns, zooms, flips, crops,
+Cutout (DeVries and Taylor 2017).
 
 Convention:
-    images (B, C, H, W) float in [0, 1]; magnitude (B,), signed, 0 is the identity; fill (C,) is the colour of pixels
-    from outside the image. An affine map has six coefficients in PIL's order, in pixels from the top left corner: the
-    output pixel (x, y) shows the input at x' = a x + b y + c, y' = d x + e y + f. Functions of operations that move
-    pixels take magnitudes (...) float64, height and width, and, if n_uniforms > 0, random numbers (..., n_uniforms).
+    images (B, C, H, W) float in [0, 1]; magnitude (B,), signed, 0 is the identity; fill
+        (C,) is the colour of pixels
+    from outside the image. An affine map has six coefficients in PIL's order, in pixels
+        from the top left corner: the
+    output pixel (x, y) shows the input at x' = a x + b y + c, y' = d x + e y + f.
+        Functions of operations that move
+    pixels take magnitudes (...) float64, height and width, and, if n_uniforms > 0,
+        random numbers (..., n_uniforms).
     They return the coefficients {name: (...)} that may differ from the identity.
 """
 
@@ -27,7 +32,8 @@ LARGE_SIDE_PIXELS = 1 << 14
 
 
 class Maps(NamedTuple):
-    """Affine maps of N images: coefficients a to f (N, 6), exact as float64, and fixed_point as int64 in 2^-16 pixels.
+    """Affine maps of N images: coefficients a to f (N, 6), exact as float64, and
+    fixed_point as int64 in 2^-16 pixels.
 
     In fixed_point, the offsets c and f are for the centre of the first pixel.
     """
@@ -44,10 +50,23 @@ class Maps(NamedTuple):
         rows = exact.unflatten(-1, (2, 3))
         turned, half = rows[..., :2], rows[..., :2] / 2
         first = rows[..., 2:] + half[..., :1] + half[..., 1:]
-        # PIL shifts an image by whole pixels if the map is only a shift, before it cuts the fraction to 16 bits.
-        is_shift = (turned == identity_map(exact.device).view(2, 3)[:, :2]).flatten(-2).all(dim=-1)[..., None, None]
+        # PIL shifts an image by whole pixels if the map is only a shift, before it cuts
+        # the fraction to 16 bits.
+        is_shift = (
+            (turned == identity_map(exact.device).view(2, 3)[:, :2])
+            .flatten(-2)
+            .all(dim=-1)[..., None, None]
+        )
         first = torch.where(is_shift, first.floor(), first)
-        return Maps(exact, torch.cat([turned, first], dim=-1).flatten(-2).mul_(ONE).add_(0.5).floor_().long())
+        return Maps(
+            exact,
+            torch.cat([turned, first], dim=-1)
+            .flatten(-2)
+            .mul_(ONE)
+            .add_(0.5)
+            .floor_()
+            .long(),
+        )
 
 
 @device_constant
@@ -58,23 +77,38 @@ def identity_map(device: torch.device) -> Tensor:
     return torch.tensor((1, 0, 0, 0, 1, 0), dtype=torch.float64, device=device)
 
 
-def affine_maps(operation: Any, magnitude: Tensor, position: Tensor, height: int, width: int) -> Maps:
-    """The maps of an operation that moves pixels, for signed magnitudes (N,) and positions (N, n_uniforms)."""
+def affine_maps(
+    operation: Any, magnitude: Tensor, position: Tensor, height: int, width: int
+) -> Maps:
+    """The maps of an operation that moves pixels, for signed magnitudes (N,) and
+    positions (N, n_uniforms).
+    """
     magnitude = magnitude.double()
     found = coefficients_of(operation, magnitude, position, height, width)
     return Maps.of({**identity_coefficients(magnitude), **found})
 
 
 def identity_coefficients(like: Tensor) -> dict[str, Tensor]:
-    """Coefficients of the identity map, for each of (...). Must not be changed in place."""
-    return {name: one.expand_as(like) for name, one in zip("abcdef", identity_map(like.device), strict=True)}
+    """Coefficients of the identity map, for each of (...). Must not be changed in
+    place.
+    """
+    return {
+        name: one.expand_as(like)
+        for name, one in zip("abcdef", identity_map(like.device), strict=True)
+    }
 
 
 def coefficients_of(
     operation: Any, magnitude: Tensor, position: Tensor, height: int, width: int
 ) -> Mapping[str, Tensor]:
-    """Call the function of an Operation that moves pixels, with magnitudes (...) as float64."""
-    further = (position[..., : operation.n_uniforms].double(),) if operation.n_uniforms else ()
+    """Call the function of an Operation that moves pixels, with magnitudes (...) as
+    float64.
+    """
+    further = (
+        (position[..., : operation.n_uniforms].double(),)
+        if operation.n_uniforms
+        else ()
+    )
     return operation.function(magnitude, height, width, *further)
 
 
@@ -89,17 +123,23 @@ def shear_y(factor: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
 
 
 def translate_x(fraction: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
-    """x' = x + fraction W. Ref: PIL.Image.transform(AFFINE, (1, 0, fraction W, 0, 1, 0))."""
+    """x' = x + fraction W. Ref: PIL.Image.transform(AFFINE, (1, 0, fraction W, 0, 1,
+    0)).
+    """
     return {"c": fraction * width}
 
 
 def translate_y(fraction: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
-    """y' = y + fraction H. Ref: PIL.Image.transform(AFFINE, (1, 0, 0, 0, 1, fraction H))."""
+    """y' = y + fraction H. Ref: PIL.Image.transform(AFFINE, (1, 0, 0, 0, 1, fraction
+    H)).
+    """
     return {"f": fraction * height}
 
 
 def rotate(degrees: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
-    """Turn counter-clockwise about the image's centre. Ref: PIL.Image.rotate, without expanding."""
+    """Turn counter-clockwise about the image's centre. Ref: PIL.Image.rotate, without
+    expanding.
+    """
     angle = degrees.deg2rad()
     return turn(angle.cos(), angle.sin(), height, width)
 
@@ -107,7 +147,14 @@ def rotate(degrees: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
 def turn(cos: Tensor, sin: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
     """Turn about the centre by the angle with this cosine and sine."""
     x, y = width / 2, height / 2
-    return {"a": cos, "b": -sin, "c": x - cos * x + sin * y, "d": sin, "e": cos, "f": y - sin * x - cos * y}
+    return {
+        "a": cos,
+        "b": -sin,
+        "c": x - cos * x + sin * y,
+        "d": sin,
+        "e": cos,
+        "f": y - sin * x - cos * y,
+    }
 
 
 def horizontal_flip(magnitude: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
@@ -120,57 +167,98 @@ def vertical_flip(magnitude: Tensor, height: int, width: int) -> Mapping[str, Te
     return {"e": 0 * magnitude - 1, "f": 0 * magnitude + height}
 
 
-def quarter_turn(magnitude: Tensor, height: int, width: int, uniforms: Tensor) -> Mapping[str, Tensor]:
-    """Turn counter-clockwise by 90, 180 or 270 degrees, equally likely; uniforms (..., 1).
+def quarter_turn(
+    magnitude: Tensor, height: int, width: int, uniforms: Tensor
+) -> Mapping[str, Tensor]:
+    """Turn counter-clockwise by 90, 180 or 270 degrees, equally likely; uniforms (...,
+    1).
 
-    Ref: PIL.Image.transpose(ROTATE_90). After 90 or 270 degrees, an image that is not square is stretched to its size.
+    Ref: PIL.Image.transpose(ROTATE_90). After 90 or 270 degrees, an image that is not
+    square is stretched to its size.
     """
     quarters = 1 + (3 * uniforms[..., 0]).floor()
     cos, sin = (quarters - 1) * (quarters - 3), 2 - quarters
     across, down = width / 2, height / 2
     c, f = across * (1 - cos + sin), down * (1 - sin - cos)
-    return {"a": cos, "b": -sin * (width / height), "c": c, "d": sin * (height / width), "e": cos, "f": f}
+    return {
+        "a": cos,
+        "b": -sin * (width / height),
+        "c": c,
+        "d": sin * (height / width),
+        "e": cos,
+        "f": f,
+    }
 
 
-def rotation(largest: Tensor, height: int, width: int, uniforms: Tensor) -> Mapping[str, Tensor]:
-    """Turn about the centre by U(-largest, largest) degrees; uniforms (..., 1). Ref: torchvision's RandomRotation."""
+def rotation(
+    largest: Tensor, height: int, width: int, uniforms: Tensor
+) -> Mapping[str, Tensor]:
+    """Turn about the centre by U(-largest, largest) degrees; uniforms (..., 1). Ref:
+    torchvision's RandomRotation.
+    """
     return rotate(largest * (2 * uniforms[..., 0] - 1), height, width)
 
 
-def shear(largest: Tensor, height: int, width: int, uniforms: Tensor) -> Mapping[str, Tensor]:
-    """Shear along x about the centre by U(-largest, largest) degrees; uniforms (..., 1). Ref: RandomAffine(shear)."""
+def shear(
+    largest: Tensor, height: int, width: int, uniforms: Tensor
+) -> Mapping[str, Tensor]:
+    """Shear along x about the centre by U(-largest, largest) degrees; uniforms (...,
+    1). Ref: RandomAffine(shear).
+    """
     tan = (largest * (2 * uniforms[..., 0] - 1)).deg2rad().tan()
     return {"b": tan, "c": -tan * (height / 2)}
 
 
-def zoom(largest: Tensor, height: int, width: int, uniforms: Tensor) -> Mapping[str, Tensor]:
-    """Enlarge about the centre by U(1 - largest, 1 + largest); uniforms (..., 1). Ref: torchvision's RandomAffine."""
+def zoom(
+    largest: Tensor, height: int, width: int, uniforms: Tensor
+) -> Mapping[str, Tensor]:
+    """Enlarge about the centre by U(1 - largest, 1 + largest); uniforms (..., 1). Ref:
+    torchvision's RandomAffine.
+    """
     share = (1 + largest * (2 * uniforms[..., 0] - 1)).reciprocal()
-    return {"a": share, "c": (1 - share) * (width / 2), "e": share, "f": (1 - share) * (height / 2)}
+    return {
+        "a": share,
+        "c": (1 - share) * (width / 2),
+        "e": share,
+        "f": (1 - share) * (height / 2),
+    }
 
 
 CROP_RATIO = 4 / 3
-"""Largest ratio of a crop's width to its height, relative to the image; the smallest is 3 / 4."""
+"""Largest ratio of a crop's width to its height, relative to the image; the smallest is
+3 / 4.
+"""
 
 
-def resized_crop(least_area: Tensor, height: int, width: int, uniforms: Tensor) -> Mapping[str, Tensor]:
-    """Crop a part of the image and resize it to the full size; uniforms (..., 4): area, ratio, place.
+def resized_crop(
+    least_area: Tensor, height: int, width: int, uniforms: Tensor
+) -> Mapping[str, Tensor]:
+    """Crop a part of the image and resize it to the full size; uniforms (..., 4): area,
+    ratio, place.
 
-    The share of the area is from U(least_area, 1), the logarithm of the ratio of the sides relative to the image from
-    U(-log 4/3, log 4/3), or from a smaller interval if the crop would leave the image. Ref: torchvision's
-    RandomResizedCrop, which then draws another ratio, and crops whole pixels; PIL.Image.transform(EXTENT).
+    The share of the area is from U(least_area, 1), the logarithm of the ratio of the
+    sides relative to the image from U(-log 4/3, log 4/3), or from a smaller interval if
+    the crop would leave the image. Ref: torchvision's RandomResizedCrop, which then
+    draws another ratio, and crops whole pixels; PIL.Image.transform(EXTENT).
     """
     area = 1 - uniforms[..., 0] * (1 - least_area)
     ratio = area.reciprocal().clamp(max=CROP_RATIO) ** (2 * uniforms[..., 1] - 1)
     across, down = (area * ratio).sqrt(), (area / ratio).sqrt()
-    left, top = uniforms[..., 2] * (1 - across) * width, uniforms[..., 3] * (1 - down) * height
+    left, top = (
+        uniforms[..., 2] * (1 - across) * width,
+        uniforms[..., 3] * (1 - down) * height,
+    )
     return {"a": across, "c": left, "e": down, "f": top}
 
 
-def padded_crop(fraction: Tensor, height: int, width: int, uniforms: Tensor) -> Mapping[str, Tensor]:
-    """Shift by at most `fraction` of width and height, by whole pixels, all equally likely; uniforms (..., 2).
+def padded_crop(
+    fraction: Tensor, height: int, width: int, uniforms: Tensor
+) -> Mapping[str, Tensor]:
+    """Shift by at most `fraction` of width and height, by whole pixels, all equally
+    likely; uniforms (..., 2).
 
-    Ref: torchvision's RandomCrop with a padding of round(fraction W), round(fraction H) pixels.
+    Ref: torchvision's RandomCrop with a padding of round(fraction W), round(fraction H)
+    pixels.
     """
     across, down = (fraction * width).round(), (fraction * height).round()
     places = uniforms[..., 0] * (2 * across + 1), uniforms[..., 1] * (2 * down + 1)
@@ -178,7 +266,9 @@ def padded_crop(fraction: Tensor, height: int, width: int, uniforms: Tensor) -> 
 
 
 def warp(images: Tensor, maps: Maps, fill: Tensor, interpolation: str | None) -> Tensor:
-    """Apply its map to each of B images. Ref: PIL.Image.transform(AFFINE), nearest or bilinear."""
+    """Apply its map to each of B images. Ref: PIL.Image.transform(AFFINE), nearest or
+    bilinear.
+    """
     if interpolation == "bilinear":
         return _bilinear(images, maps.exact, fill)
     return _nearest(images, maps.fixed_point, fill)
@@ -200,24 +290,36 @@ def fits_dtype(value: float, dtype: torch.dtype) -> bool:
 def _nearest(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:
     """Use the input pixel that contains the centre of each output pixel.
 
-    In whole numbers with 16 bits of fraction, as in PIL, so that ties fall on the same side.
+    In whole numbers with 16 bits of fraction, as in PIL, so that ties fall on the same
+    side.
     """
     import torch
 
     batch, channels, height, width = images.shape
-    framed = fill.to(images.dtype)[:, None, None].repeat(batch, 1, height + 2, width + 2)
+    framed = fill.to(images.dtype)[:, None, None].repeat(
+        batch, 1, height + 2, width + 2
+    )
     framed[:, :, 1:-1, 1:-1] = images
     # int32 is faster, and large enough for images of usual size.
     whole = torch.int32 if max(height, width) < LARGE_SIDE_PIXELS else torch.int64
     x, y = _sources(maps.to(whole).view(-1, 2, 3), height, width).unbind(1)
-    pixel = x.clamp_(0, width + 1).add_(y.clamp_(0, height + 1), alpha=width + 2).flatten(1).long()
-    shown = framed.flatten(2).gather(2, pixel[:, None].expand(batch, channels, height * width))
+    pixel = (
+        x.clamp_(0, width + 1)
+        .add_(y.clamp_(0, height + 1), alpha=width + 2)
+        .flatten(1)
+        .long()
+    )
+    shown = framed.flatten(2).gather(
+        2, pixel[:, None].expand(batch, channels, height * width)
+    )
     return shown.view(images.shape)
 
 
 def _sources(maps: Tensor, height: int, width: int) -> Tensor:
-    """Column and row of the input for each output pixel, (B, 2, H, W). The frame of 1 pixel is 0, the image begins at
-    1. maps (B, 2, 3): whole numbers, for columns and rows, by column, by row, and of the first pixel.
+    """Column and row of the input for each output pixel, (B, 2, H, W). The frame of 1
+    pixel is 0, the image begins at
+    1. maps (B, 2, 3): whole numbers, for columns and rows, by column, by row, and of
+       the first pixel.
     """
     import torch
 
@@ -226,24 +328,34 @@ def _sources(maps: Tensor, height: int, width: int) -> Tensor:
     rows = whole_numbers(height, maps.dtype, maps.device)
     in_first_row = torch.addcmul(first + ONE, per_column, columns)
     below = per_row * rows
-    return (in_first_row[:, :, None] + below[..., None]).bitwise_right_shift_(FRACTION_BITS)
+    return (in_first_row[:, :, None] + below[..., None]).bitwise_right_shift_(
+        FRACTION_BITS
+    )
 
 
 def _bilinear(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:
-    """Interpolate between the four input pixels around the source of each output pixel; outside, the fill colour."""
+    """Interpolate between the four input pixels around the source of each output pixel;
+    outside, the fill colour.
+    """
     import torch
 
     if images.dtype in (torch.float16, torch.bfloat16):
         return _bilinear(images.float(), maps, fill.float()).to(images.dtype)
     height, width = images.shape[2:]
     per_column, per_row, first = maps.view(-1, 2, 3).split(1, dim=2)
-    columns, rows = (whole_numbers(side, maps.dtype, maps.device) + 0.5 for side in (width, height))
+    columns, rows = (
+        whole_numbers(side, maps.dtype, maps.device) + 0.5 for side in (width, height)
+    )
     # x and y of each source, (B, 2, H, W).
     places = (per_column * columns + first)[:, :, None] + (per_row * rows)[..., None]
     sides = image_sides(height, width, maps.device)
     grid = (2 * places / sides - 1).to(images.dtype).permute(0, 2, 3, 1)
-    sampled = torch.nn.functional.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
-    inside = ((places >= 0) & (places < sides)).all(dim=1, keepdim=True).to(images.dtype)
+    sampled = torch.nn.functional.grid_sample(
+        images, grid, mode="bilinear", padding_mode="border", align_corners=False
+    )
+    inside = (
+        ((places >= 0) & (places < sides)).all(dim=1, keepdim=True).to(images.dtype)
+    )
     # Because of rounding, the four weights may sum to slightly more than 1.
     return sampled.clamp_(0, 1).mul_(inside).add_(fill[:, None, None] * (1 - inside))
 
@@ -260,8 +372,10 @@ def cutout(images: Tensor, size: Tensor, fill: Tensor, position: Tensor) -> Tens
     """Cover a square with the fill colour. Ref: PIL.ImageDraw.rectangle, filled.
 
     Convention:
-        images (B, C, H, W) float in [0, 1]; size (B,) is the side as a fraction of the image's shorter side, rounded
-        to whole pixels, 0 is the identity; fill (C,); position (B, 2) in [0, 1) is the centre as fractions of width
+        images (B, C, H, W) float in [0, 1]; size (B,) is the side as a fraction of the
+            image's shorter side, rounded
+        to whole pixels, 0 is the identity; fill (C,); position (B, 2) in [0, 1) is the
+            centre as fractions of width
         and height. The square covers side x side pixels, fewer at a border.
     """
     import torch
@@ -269,10 +383,15 @@ def cutout(images: Tensor, size: Tensor, fill: Tensor, position: Tensor) -> Tens
     height, width = images.shape[2:]
     # In float64, as in plain Python, so that halves are rounded to the same side.
     side = (size.double() * min(height, width)).round()[:, None]
-    centre = (position.double() * image_sides(height, width, images.device).flatten()).floor()
+    centre = (
+        position.double() * image_sides(height, width, images.device).flatten()
+    ).floor()
     # How far each column and row is behind the first one that is covered.
     x, y = (centre - (side / 2).floor())[..., None].unbind(1)
-    across, down = whole_numbers(width, x.dtype, x.device) - x, whole_numbers(height, y.dtype, y.device) - y
+    across, down = (
+        whole_numbers(width, x.dtype, x.device) - x,
+        whole_numbers(height, y.dtype, y.device) - y,
+    )
     columns, rows = (across >= 0) & (across < side), (down >= 0) & (down < side)
     square = rows[:, None, :, None] & columns[:, None, None, :]
     return torch.where(square, fill.to(images.dtype)[:, None, None], images)

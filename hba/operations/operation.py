@@ -1,4 +1,6 @@
-"""Operation: the function that computes it on batches, and the meaning of its magnitude."""
+"""Operation: the function that computes it on batches, and the meaning of its
+magnitude.
+"""
 
 from __future__ import annotations
 
@@ -24,30 +26,38 @@ COMMON_CHANNELS = (1, 3)
 """Grey, and red, green and blue: all operations are defined for these."""
 SYMMETRY, WALK, MIXING = "symmetry", "walk", "mixing"
 STAGES = ("symmetry", "crop", WALK, "photometric", "erasing", MIXING)
-"""Stages of a policy, in the order of application: first to each image, and at last to the batch."""
+"""Stages of a policy, in the order of application: first to each image, and at last to
+the batch.
+"""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """An image operation: the function that computes it, and the meaning of its magnitude.
+    """An image operation: the function that computes it, and the meaning of its
+    magnitude.
 
-    function: takes images (B, C, H, W), float in [0, 1], and then, if it uses them, a magnitude for each image (B,), a
-    colour (C,) and random numbers (B, n_uniforms). It returns new images of the same shape, type and range, and does
-    not change its input. Operations of the stage `mixing` have none: hba/training/mixing.py.
-    magnitude_range: (low, high) in `unit`; None without magnitude. It may descend: a search starts near its first end.
-    identity: the magnitude that changes no image, which may lie outside the range; None if there is none.
-    pil: the PIL call that defines the result. on_pil: the operation on a PIL image, with arguments as in on_pil.py.
-    signed: whether to negate a drawn magnitude with probability 0.5.
-    moves_pixels: whether content can move to other pixels, and boxes, masks and keypoints with it; None if unknown.
-    any_channels: whether it treats each channel alone and takes any number of them; others take 1 (grey) or 3 (RGB).
-    uses_fill: whether the function takes a colour. n_uniforms: how many random numbers, uniform in [0, 1), it takes for
-    each image, such as a place in width and height. They are drawn outside, so that a draw can be replayed.
-    stage: one of STAGES. On the walk, an image gets at most K operations in random order, with drawn magnitudes. In the
-    other stages, each operation has its own probability, and `function` draws changes up to the magnitude.
-    kernel: `function` for the function above. Functions of other kernels compute only what several operations can share
-    in a batch: an affine map, resampled by the `nearest` pixel or `bilinear` (geometric.py); new grey levels by a
-    formula, `curve`, or by a table from each channel, `stretch`; a version of the image to `blend` with (color.py).
-    Raises SettingsError for an operation that contradicts itself.
+    function: takes images (B, C, H, W), float in [0, 1], and then, if it uses them, a
+    magnitude for each image (B,), a colour (C,) and random numbers (B, n_uniforms). It
+    returns new images of the same shape, type and range, and does not change its input.
+    Operations of the stage `mixing` have none: hba/training/mixing.py. magnitude_range:
+    (low, high) in `unit`; None without magnitude. It may descend: a search starts near
+    its first end. identity: the magnitude that changes no image, which may lie outside
+    the range; None if there is none. pil: the PIL call that defines the result. on_pil:
+    the operation on a PIL image, with arguments as in on_pil.py. signed: whether to
+    negate a drawn magnitude with probability 0.5. moves_pixels: whether content can
+    move to other pixels, and boxes, masks and keypoints with it; None if unknown.
+    any_channels: whether it treats each channel alone and takes any number of them;
+    others take 1 (grey) or 3 (RGB). uses_fill: whether the function takes a colour.
+    n_uniforms: how many random numbers, uniform in [0, 1), it takes for each image,
+    such as a place in width and height. They are drawn outside, so that a draw can be
+    replayed. stage: one of STAGES. On the walk, an image gets at most K operations in
+    random order, with drawn magnitudes. In the other stages, each operation has its own
+    probability, and `function` draws changes up to the magnitude. kernel: `function`
+    for the function above. Functions of other kernels compute only what several
+    operations can share in a batch: an affine map, resampled by the `nearest` pixel or
+    `bilinear` (geometric.py); new grey levels by a formula, `curve`, or by a table from
+    each channel, `stretch`; a version of the image to `blend` with (color.py). Raises
+    SettingsError for an operation that contradicts itself.
     """
 
     name: str
@@ -68,18 +78,37 @@ class Operation:
     def __post_init__(self) -> None:
         if not self.name.isidentifier() or self.name == ALL:
             rule = f"a word of letters, digits and _, other than {ALL!r}"
-            raise SettingsError(f"an operation's name must be {rule}, got {self.name!r}")
+            raise SettingsError(
+                f"an operation's name must be {rule}, got {self.name!r}"
+            )
         ends = self.magnitude_range
-        if ends is None and (self.unit is not None or self.identity is not None or self.signed):
-            raise SettingsError(f"{self.name} has no magnitude_range, so it must have no unit, identity or sign")
+        if ends is None and (
+            self.unit is not None or self.identity is not None or self.signed
+        ):
+            raise SettingsError(
+                f"{self.name} has no magnitude_range, so it must have no unit, identity"
+                " or sign"
+            )
         if self.stage not in STAGES or (self.signed and self.stage != WALK):
             rule = f"a stage of {', '.join(STAGES)}, and a sign only on the {WALK}"
             raise SettingsError(f"{self.name} must have {rule}, got {self.stage}")
         numbers = (*(ends if ends is not None else (0.0, 0.0)), self.identity or 0.0)
-        if len(numbers) != 3 or not all(map(math.isfinite, numbers)) or (self.signed and min(numbers[:2]) < 0):
-            rule = "two finite numbers as magnitude_range, not negative if signed, and one or None as identity"
-            raise SettingsError(f"{self.name} must have {rule}, got {self.magnitude_range} and {self.identity}")
-        object.__setattr__(self, "magnitude_range", None if ends is None else tuple(ends))
+        if (
+            len(numbers) != 3
+            or not all(map(math.isfinite, numbers))
+            or (self.signed and min(numbers[:2]) < 0)
+        ):
+            rule = (
+                "two finite numbers as magnitude_range, not negative if signed, and one"
+                " or None as identity"
+            )
+            raise SettingsError(
+                f"{self.name} must have {rule}, got {self.magnitude_range} and"
+                f" {self.identity}"
+            )
+        object.__setattr__(
+            self, "magnitude_range", None if ends is None else tuple(ends)
+        )
 
     def __call__(
         self,
@@ -89,10 +118,12 @@ class Operation:
         fill: Tensor | None = None,
         position: Tensor | None = None,
     ) -> Tensor:
-        """Apply the operation to images (B, C, H, W), float in [0, 1], with one magnitude (B,) per image.
+        """Apply the operation to images (B, C, H, W), float in [0, 1], with one
+        magnitude (B,) per image.
 
-        Returns new images; the input does not change. fill (C,) defaults to black, position (B, n_uniforms) to
-        0.5, the middle of the image. Raises SettingsError for images or arguments of another shape or type.
+        Returns new images; the input does not change. fill (C,) defaults to black,
+        position (B, n_uniforms) to 0.5, the middle of the image. Raises SettingsError
+        for images or arguments of another shape or type.
         """
         from torch import Tensor
 
@@ -100,7 +131,11 @@ class Operation:
         check_channels((self,), images.shape[1])
         batch, channels = images.shape[:2]
         fill = images.new_zeros(channels) if fill is None else fill
-        position = images.new_full((batch, self.n_uniforms), 0.5) if position is None else position
+        position = (
+            images.new_full((batch, self.n_uniforms), 0.5)
+            if position is None
+            else position
+        )
         for what, given, shape in self.arguments(
             ("one magnitude per image", magnitude, (batch,)),
             ("a fill color", fill, (channels,)),
@@ -108,34 +143,63 @@ class Operation:
         ):
             if not isinstance(given, Tensor) or given.shape != shape:
                 found = tuple(given.shape) if isinstance(given, Tensor) else given
-                raise SettingsError(f"{self.name} needs {what}, shape {shape}, got {found}")
-        return self.compute(images, magnitude, fill, position) if images.numel() else images.clone()
+                raise SettingsError(
+                    f"{self.name} needs {what}, shape {shape}, got {found}"
+                )
+        return (
+            self.compute(images, magnitude, fill, position)
+            if images.numel()
+            else images.clone()
+        )
 
-    def compute(self, images: Tensor, magnitude: Tensor | None, fill: Tensor, position: Tensor) -> Tensor:
-        """Apply it without checks, to images with at least one pixel; position may have further columns."""
+    def compute(
+        self, images: Tensor, magnitude: Tensor | None, fill: Tensor, position: Tensor
+    ) -> Tensor:
+        """Apply it without checks, to images with at least one pixel; position may have
+        further columns.
+        """
         from hba.operations.color import KERNELS
         from hba.operations.geometric import affine_maps, warp
 
         position = position[:, : self.n_uniforms]
         if self.interpolation:
-            magnitude = position.new_zeros(len(images)) if magnitude is None else magnitude
-            return warp(images, affine_maps(self, magnitude, position, *images.shape[2:]), fill, self.interpolation)
+            magnitude = (
+                position.new_zeros(len(images)) if magnitude is None else magnitude
+            )
+            return warp(
+                images,
+                affine_maps(self, magnitude, position, *images.shape[2:]),
+                fill,
+                self.interpolation,
+            )
         arguments = self.arguments(magnitude, fill, position)
         if self.kernel in KERNELS:
             return KERNELS[self.kernel](self.function, images, *arguments)
         return self.function(images, *arguments)
 
     def arguments(self, magnitude: Any, fill: Any, position: Any) -> list[Any]:
-        """Those of the three arguments that the function takes after the images, in this order."""
-        takes = ((magnitude, self.magnitude_range is not None), (fill, self.uses_fill), (position, self.n_uniforms > 0))
+        """Those of the three arguments that the function takes after the images, in
+        this order.
+        """
+        takes = (
+            (magnitude, self.magnitude_range is not None),
+            (fill, self.uses_fill),
+            (position, self.n_uniforms > 0),
+        )
         return [argument for argument, is_taken in takes if is_taken]
 
     def apply_to_pil(
-        self, image: Image.Image, magnitude: float, fill: tuple[int, ...], position: tuple[float, ...]
+        self,
+        image: Image.Image,
+        magnitude: float,
+        fill: tuple[int, ...],
+        position: tuple[float, ...],
     ) -> Image.Image:
-        """Apply the operation to a PIL image of mode L or RGB by PIL itself. Raises SettingsError without on_pil.
+        """Apply the operation to a PIL image of mode L or RGB by PIL itself. Raises
+        SettingsError without on_pil.
 
-        fill: grey levels in [0, 255], one per channel. position: at least n_uniforms numbers in [0, 1).
+        fill: grey levels in [0, 255], one per channel. position: at least n_uniforms
+        numbers in [0, 1).
         """
         if self.on_pil is None:
             raise SettingsError(f"{self.name} has no function for PIL images")
@@ -146,24 +210,37 @@ class Operation:
 
     @property
     def interpolation(self) -> str | None:
-        """Interpolation between pixels: nearest or bilinear; None for an operation without an affine map."""
+        """Interpolation between pixels: nearest or bilinear; None for an operation
+        without an affine map.
+        """
         return self.kernel if self.kernel in INTERPOLATIONS else None
 
     def with_interpolation(self, interpolation: str) -> Operation:
-        """The operation with another interpolation; unchanged without an affine map, or outside the walk."""
+        """The operation with another interpolation; unchanged without an affine map, or
+        outside the walk.
+        """
         if interpolation not in INTERPOLATIONS:
-            raise SettingsError(f"interpolation must be {' or '.join(INTERPOLATIONS)}, got {interpolation!r}")
+            raise SettingsError(
+                f"interpolation must be {' or '.join(INTERPOLATIONS)}, got"
+                f" {interpolation!r}"
+            )
         has_choice = self.interpolation is not None and self.stage == WALK
         return dataclasses.replace(self, kernel=interpolation) if has_choice else self
 
     def with_range(self, magnitude_range: tuple[float, float] | None) -> Operation:
-        """The operation with another range of magnitudes to search; None for an operation without magnitude."""
+        """The operation with another range of magnitudes to search; None for an
+        operation without magnitude.
+        """
         if (magnitude_range is None) != (self.magnitude_range is None):
-            raise SettingsError(f"the magnitude_range of {self.name} must be like {self.magnitude_range}")
+            raise SettingsError(
+                f"the magnitude_range of {self.name} must be like"
+                f" {self.magnitude_range}"
+            )
         return dataclasses.replace(self, magnitude_range=magnitude_range)
 
     def strength(self, magnitude: float) -> float:
-        """How far a magnitude is from the identity, relative to the end of the range that is farther away.
+        """How far a magnitude is from the identity, relative to the end of the range
+        that is farther away.
 
         Always 1 for an operation without magnitude or without identity.
         """
@@ -174,25 +251,42 @@ class Operation:
 
 
 def check_channels(operations: Iterable[Operation], n_channels: int) -> None:
-    """Raise SettingsError if an operation is not defined for this number of channels. It names the usable ones."""
+    """Raise SettingsError if an operation is not defined for this number of channels.
+    It names the usable ones.
+    """
     if n_channels in COMMON_CHANNELS:
         return
     given = tuple(operations)
     undefined = [operation.name for operation in given if not operation.any_channels]
     if undefined:
-        usable = ",".join(operation.name for operation in given if operation.any_channels)
+        usable = ",".join(
+            operation.name for operation in given if operation.any_channels
+        )
         remedy = f"; choose the others by --operations {usable}" if usable else ""
         rule = "must get images of 1 (grey) or 3 (red, green, blue) channels"
-        raise SettingsError(f"{' and '.join(undefined)} {rule}, got {n_channels}{remedy}")
+        raise SettingsError(
+            f"{' and '.join(undefined)} {rule}, got {n_channels}{remedy}"
+        )
 
 
 def check_images(images: Tensor, *, or_bytes: bool = False) -> None:
-    """Raise SettingsError unless images are (B, C, H, W), floating point, or uint8 with or_bytes. Reads no values."""
+    """Raise SettingsError unless images are (B, C, H, W), floating point, or uint8 with
+    or_bytes. Reads no values.
+    """
     import torch
 
     is_tensor = isinstance(images, torch.Tensor)
-    is_number = is_tensor and (images.is_floating_point() or (or_bytes and images.dtype == torch.uint8))
+    is_number = is_tensor and (
+        images.is_floating_point() or (or_bytes and images.dtype == torch.uint8)
+    )
     if not is_number or images.ndim != 4 or not images.shape[1]:
         kinds = "uint8 or floating point" if or_bytes else "floating point"
-        found = f"{images.dtype} {tuple(images.shape)}" if is_tensor else type(images).__name__
-        raise SettingsError(f"images must be a {kinds} tensor (B, C, H, W) with at least one channel, got {found}")
+        found = (
+            f"{images.dtype} {tuple(images.shape)}"
+            if is_tensor
+            else type(images).__name__
+        )
+        raise SettingsError(
+            f"images must be a {kinds} tensor (B, C, H, W) with at least one channel,"
+            f" got {found}"
+        )

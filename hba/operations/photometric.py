@@ -1,10 +1,15 @@
-"""Photometric operations, each of which draws its own change: brightness, contrast, hue, saturation, and so on.
+"""Photometric operations, each of which draws its own change: brightness, contrast,
+hue, saturation, and so on.
 
 Convention:
-    images (B, C, H, W) float in [0, 1]; inputs are never changed. A magnitude (B,) is the largest change of each image,
-    and uniforms (B, n) in [0, 1) are the random numbers that determine the actual change, so equal arguments give
-    equal pixels. C is 1 or 3 for contrast, hue, saturation, grey and JPEG; an image with one channel has no colour, so
-    hue, saturation and grey do not change it. Images that do not change keep their exact values.
+    images (B, C, H, W) float in [0, 1]; inputs are never changed. A magnitude (B,) is
+        the largest change of each image,
+    and uniforms (B, n) in [0, 1) are the random numbers that determine the actual
+        change, so equal arguments give
+    equal pixels. C is 1 or 3 for contrast, hue, saturation, grey and JPEG; an image
+        with one channel has no colour, so
+    hue, saturation and grey do not change it. Images that do not change keep their
+        exact values.
 """
 
 from __future__ import annotations
@@ -20,10 +25,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LARGEST_BLUR = 0.08
-"""Standard deviation, as a fraction of the shorter side, for which the blur's kernel is large enough."""
+"""Standard deviation, as a fraction of the shorter side, for which the blur's kernel is
+large enough.
+"""
 BLOCK = 8
 """Side of JPEG's blocks in pixels."""
-# The tables of Annex K of the JPEG standard for luma and chroma. libjpeg and PIL scale them by the quality.
+# The tables of Annex K of the JPEG standard for luma and chroma. libjpeg and PIL scale
+# them by the quality.
 LUMA_STEPS = (
     (16, 11, 10, 16, 24, 40, 51, 61),
     (12, 12, 14, 19, 26, 58, 60, 55),
@@ -49,24 +57,32 @@ def between(low: Tensor | float, high: Tensor | float, uniform: Tensor) -> Tenso
 
 
 def _factors(largest: Tensor, uniforms: Tensor) -> Tensor:
-    """Factors of U(max(0, 1 - largest), 1 + largest), as in torchvision's ColorJitter; uniforms (B, 1)."""
+    """Factors of U(max(0, 1 - largest), 1 + largest), as in torchvision's ColorJitter;
+    uniforms (B, 1).
+    """
     return between((1 - largest).clamp(min=0), 1 + largest, uniforms[:, 0])
 
 
 def brightness(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
-    """Multiply by a factor of _factors; uniforms (B, 1). Ref: PIL.ImageEnhance.Brightness; adjust_brightness."""
+    """Multiply by a factor of _factors; uniforms (B, 1). Ref:
+    PIL.ImageEnhance.Brightness; adjust_brightness.
+    """
     return blend(black(images), images, _factors(largest, uniforms))
 
 
 def contrast(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
-    """Blend with the mean grey level by a factor of _factors; uniforms (B, 1). Ref: PIL.ImageEnhance.Contrast."""
+    """Blend with the mean grey level by a factor of _factors; uniforms (B, 1). Ref:
+    PIL.ImageEnhance.Contrast.
+    """
     return blend(mean_gray(images), images, _factors(largest, uniforms))
 
 
 def hue(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
-    """Shift hues by U(-largest, largest) turns, at most 0.5, from red over green to blue; uniforms (B, 1).
+    """Shift hues by U(-largest, largest) turns, at most 0.5, from red over green to
+    blue; uniforms (B, 1).
 
-    Saturation and value of HSV do not change. Ref: torchvision's adjust_hue, Python's colorsys.
+    Saturation and value of HSV do not change. Ref: torchvision's adjust_hue, Python's
+    colorsys.
     """
     import torch
 
@@ -79,19 +95,26 @@ def hue(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
     # Greys have no hue. Any hue will do, because their chroma is 0.
     divisor = chroma.where(chroma > 0, 1)
     # In sixths of a turn: red is 0, green 2, blue 4.
-    neither_red = torch.where(green == value, 2 + (blue - red) / divisor, 4 + (red - green) / divisor)
+    neither_red = torch.where(
+        green == value, 2 + (blue - red) / divisor, 4 + (red - green) / divisor
+    )
     place = torch.where(red == value, (green - blue) / divisor, neither_red)
     place = place + 6 * shift.to(images.dtype)[:, None, None]
     sixths = torch.stack([place + 5, place + 3, place + 1], dim=1).remainder(6)
     # How far R, G and B are below the value, as a share of the chroma.
     below = torch.minimum(sixths, 4 - sixths).clamp(0, 1)
-    return torch.where(shift[:, None, None, None] == 0, images, value[:, None] - chroma[:, None] * below)
+    return torch.where(
+        shift[:, None, None, None] == 0,
+        images,
+        value[:, None] - chroma[:, None] * below,
+    )
 
 
 def saturation(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
     """Blend with the luma by a factor of _factors; uniforms (B, 1).
 
-    0 is grey, 1 the image. Ref: PIL.ImageEnhance.Color; torchvision's adjust_saturation, with 0.2989 for red.
+    0 is grey, 1 the image. Ref: PIL.ImageEnhance.Color; torchvision's
+    adjust_saturation, with 0.2989 for red.
     """
     if images.shape[1] == 1:
         return images.clone()
@@ -101,22 +124,31 @@ def saturation(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
 def gamma(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
     """Raise every number to the power 2^e, e of U(-largest, largest); uniforms (B, 1).
 
-    Darker and brighter are equally likely. Ref: torchvision's and kornia's adjust_gamma.
+    Darker and brighter are equally likely. Ref: torchvision's and kornia's
+    adjust_gamma.
     """
     exponent = between(-largest, largest, uniforms[:, 0]).exp2()
     return images.pow(exponent.to(images.dtype)[:, None, None, None])
 
 
 def grayscale(images: Tensor) -> Tensor:
-    """The luma in all channels. Ref: PIL's mode L, not rounded; torchvision's rgb_to_grayscale, with 0.2989 for red."""
-    return images.clone() if images.shape[1] == 1 else luma(images).clamp_(0, 1).repeat(1, 3, 1, 1)
+    """The luma in all channels. Ref: PIL's mode L, not rounded; torchvision's
+    rgb_to_grayscale, with 0.2989 for red.
+    """
+    return (
+        images.clone()
+        if images.shape[1] == 1
+        else luma(images).clamp_(0, 1).repeat(1, 3, 1, 1)
+    )
 
 
 def blur(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
-    """Blur by a Gaussian with a deviation of U(0, largest) of the shorter side; uniforms (B, 1).
+    """Blur by a Gaussian with a deviation of U(0, largest) of the shorter side;
+    uniforms (B, 1).
 
-    The kernel size depends only on the size of the image: it covers three deviations of LARGEST_BLUR, or reaches the
-    opposite border if that is nearer. Ref: kornia's gaussian_blur2d; torchvision's gaussian_blur with this kernel size.
+    The kernel size depends only on the size of the image: it covers three deviations of
+    LARGEST_BLUR, or reaches the opposite border if that is nearer. Ref: kornia's
+    gaussian_blur2d; torchvision's gaussian_blur with this kernel size.
     """
     from kornia.filters import filter2d_separable, get_gaussian_kernel1d
 
@@ -126,13 +158,19 @@ def blur(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
     # gaussian_blur2d would read the deviations on the host.
     kernel = get_gaussian_kernel1d(2 * reach + 1, deviation.clamp(min=1e-3)[:, None])
     blurred = filter2d_separable(images.float(), kernel, kernel)
-    return blurred.clamp_(0, 1).to(images.dtype).where(deviation[:, None, None, None] > 0, images)
+    return (
+        blurred.clamp_(0, 1)
+        .to(images.dtype)
+        .where(deviation[:, None, None, None] > 0, images)
+    )
 
 
 def noise(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
-    """Add Gaussian noise with a deviation of U(0, largest), and clamp to [0, 1]; uniforms (B, 2).
+    """Add Gaussian noise with a deviation of U(0, largest), and clamp to [0, 1];
+    uniforms (B, 2).
 
-    Every value of an image gets its own noise, which depends on its place and on the second uniform number.
+    Every value of an image gets its own noise, which depends on its place and on the
+    second uniform number.
     """
     deviation = (largest * uniforms[:, 0]).float()[:, None, None, None]
     numbers = hashed(uniforms[:, 1], math.prod(images.shape[1:])).view(images.shape)
@@ -142,9 +180,11 @@ def noise(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
 
 
 def hashed(seeds: Tensor, count: int) -> Tensor:
-    """Uniform numbers in (-1, 1), float32 (B, count): hashes of an image's seed (B,), in [0, 1), and of a place.
+    """Uniform numbers in (-1, 1), float32 (B, count): hashes of an image's seed (B,),
+    in [0, 1), and of a place.
 
-    They are the middles of 2^24 intervals, and the same on every device. There are 2^24 different seeds.
+    They are the middles of 2^24 intervals, and the same on every device. There are 2^24
+    different seeds.
     """
     import torch
 
@@ -154,45 +194,67 @@ def hashed(seeds: Tensor, count: int) -> Tensor:
 
 
 def _scrambled(numbers: Tensor) -> Tensor:
-    """A bijection of int32 in which each bit of the result depends on all bits: xorshifts and wrapping products."""
+    """A bijection of int32 in which each bit of the result depends on all bits:
+    xorshifts and wrapping products.
+    """
     for factor in (0x45D9F3B, 0x45D9F3B, 1):
-        numbers = (numbers ^ numbers.bitwise_right_shift(16).bitwise_and_(0xFFFF)).mul_(factor)
+        numbers = (numbers ^ numbers.bitwise_right_shift(16).bitwise_and_(0xFFFF)).mul_(
+            factor
+        )
     return numbers
 
 
 def jpeg(images: Tensor, lowest: Tensor, uniforms: Tensor) -> Tensor:
-    """Encode and decode as JPEG with a quality of U(lowest, 100), rounded; uniforms (B, 1). 100 changes nothing.
+    """Encode and decode as JPEG with a quality of U(lowest, 100), rounded; uniforms (B,
+    1). 100 changes nothing.
 
-    Chroma has half the resolution; blocks at the border repeat the last pixel. Ref: PIL.Image.save(quality=...), from
-    which most pixels differ by at most one grey level. kornia's codec does not round, and reads qualities on the host.
+    Chroma has half the resolution; blocks at the border repeat the last pixel. Ref:
+    PIL.Image.save(quality=...), from which most pixels differ by at most one grey
+    level. kornia's codec does not round, and reads qualities on the host.
     """
     import torch
 
     quality = between(lowest, 100, uniforms[:, 0]).float().round()
     height, width = images.shape[2:]
     padding = (0, -width % (2 * BLOCK), 0, -height % (2 * BLOCK))
-    padded = torch.nn.functional.pad(to_levels(images.float()), padding, mode="replicate")
+    padded = torch.nn.functional.pad(
+        to_levels(images.float()), padding, mode="replicate"
+    )
     steps = _quantization_steps(quality)
     if images.shape[1] == 1:
         coded = _through_blocks(padded, steps[:, :1])[:, :, :height, :width]
     else:
         y = luma(padded)
         # Differences to blue and red, scaled to [0, 255] with 128 as their middle.
-        differences = torch.cat([(padded[:, 2:] - y) / 1.772, (padded[:, :1] - y) / 1.402], dim=1).add_(128)
+        differences = torch.cat(
+            [(padded[:, 2:] - y) / 1.772, (padded[:, :1] - y) / 1.402], dim=1
+        ).add_(128)
         halved = torch.nn.functional.avg_pool2d(differences.round_().clamp_(0, 255), 2)
         # libjpeg rounds halves down in even columns, up in odd ones.
-        halved.add_(whole_numbers(halved.shape[3], halved.dtype, halved.device).remainder(2) / 4 + 0.25).floor_()
-        halved = _through_blocks(halved, steps[:, 1:])[:, :, : -(-height // 2), : -(-width // 2)]
-        doubled = torch.nn.functional.interpolate(halved, scale_factor=2, mode="bilinear", align_corners=False)
+        halved.add_(
+            whole_numbers(halved.shape[3], halved.dtype, halved.device).remainder(2) / 4
+            + 0.25
+        ).floor_()
+        halved = _through_blocks(halved, steps[:, 1:])[
+            :, :, : -(-height // 2), : -(-width // 2)
+        ]
+        doubled = torch.nn.functional.interpolate(
+            halved, scale_factor=2, mode="bilinear", align_corners=False
+        )
         y = _through_blocks(y.round_(), steps[:, :1])[:, :, :height, :width]
         blue, red = doubled[:, :, :height, :width].round_().sub_(128).split(1, dim=1)
-        coded = torch.cat([y + 1.402 * red, y - 0.344136 * blue - 0.714136 * red, y + 1.772 * blue], dim=1)
+        coded = torch.cat(
+            [y + 1.402 * red, y - 0.344136 * blue - 0.714136 * red, y + 1.772 * blue],
+            dim=1,
+        )
     coded = coded.round_().clamp_(0, 255).div_(255).to(images.dtype)
     return coded.where(quality[:, None, None, None] < 100, images)
 
 
 def _quantization_steps(quality: Tensor) -> Tensor:
-    """Tables (B, 2, 8, 8) of luma and chroma at whole qualities (B,). Ref: jpeg_quality_scaling of libjpeg."""
+    """Tables (B, 2, 8, 8) of luma and chroma at whole qualities (B,). Ref:
+    jpeg_quality_scaling of libjpeg.
+    """
     import torch
 
     quality = quality.clamp(min=1)[:, None, None, None]
@@ -209,7 +271,9 @@ def _tables(device: torch.device) -> Tensor:
 
 @device_constant
 def _cosines(device: torch.device) -> Tensor:
-    """The orthonormal discrete cosine transform of 8 numbers, (8, 8), with frequencies in rows."""
+    """The orthonormal discrete cosine transform of 8 numbers, (8, 8), with frequencies
+    in rows.
+    """
     import torch
 
     place, frequency = torch.arange(BLOCK) + 0.5, torch.arange(BLOCK)[:, None]
@@ -218,9 +282,16 @@ def _cosines(device: torch.device) -> Tensor:
 
 
 def _through_blocks(levels: Tensor, steps: Tensor) -> Tensor:
-    """Round the frequencies of grey levels (B, C, H, W), in blocks of 8 x 8 pixels, to steps (B, C, 8, 8)."""
+    """Round the frequencies of grey levels (B, C, H, W), in blocks of 8 x 8 pixels, to
+    steps (B, C, 8, 8).
+    """
     cosines = _cosines(levels.device)
-    blocks = levels.sub(128).unflatten(3, (-1, BLOCK)).unflatten(2, (-1, BLOCK)).transpose(3, 4)
+    blocks = (
+        levels.sub(128)
+        .unflatten(3, (-1, BLOCK))
+        .unflatten(2, (-1, BLOCK))
+        .transpose(3, 4)
+    )
     steps = steps[:, :, None, None]
     frequencies = (cosines @ blocks @ cosines.T).div_(steps).round_().mul_(steps)
     decoded = (cosines.T @ frequencies @ cosines).add_(128).round_().clamp_(0, 255)

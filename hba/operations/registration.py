@@ -1,4 +1,6 @@
-"""Your own operations: registering them by name, testing them before use, and loading them from a Python file."""
+"""Your own operations: registering them by name, testing them before use, and loading
+them from a Python file.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +25,24 @@ _registered: dict[str, Operation] = {}
 
 
 def register_operation(operation: Operation) -> Operation:
-    """Register your own operation by its name, for searches and for reading schedule files; return the operation.
+    """Register your own operation by its name, for searches and for reading schedule
+    files; return the operation.
 
-    The operation is first applied to a small batch. A second registration of a name replaces the first, and yours also
-    replaces one of hba's operations outside the walk that has its name. Raises SettingsError for the name of one of the
-    15, for the stage `mixing`, for a function without a name, to which a schedule file could not refer, and for a
-    function that does not do what Operation requires.
+    The operation is first applied to a small batch. A second registration of a name
+    replaces the first, and yours also replaces one of hba's operations outside the walk
+    that has its name. Raises SettingsError for the name of one of the 15, for the stage
+    `mixing`, for a function without a name, to which a schedule file could not refer,
+    and for a function that does not do what Operation requires.
     """
     if operation.name in OPERATIONS:
-        raise SettingsError(f"{operation.name} is one of hba's own operations; give yours another name")
+        raise SettingsError(
+            f"{operation.name} is one of hba's own operations; give yours another name"
+        )
     if operation.stage == MIXING:
-        raise SettingsError(f"{operation.name} must act on single images; only Mixup and CutMix mix batches")
+        raise SettingsError(
+            f"{operation.name} must act on single images; only Mixup and CutMix mix"
+            " batches"
+        )
     _path(operation)
     _try_out(operation)
     _registered[operation.name] = operation
@@ -46,10 +55,15 @@ def registered_operations() -> tuple[Operation, ...]:
 
 
 def find_operation(name: str) -> Operation:
-    """The operation with exactly this name, hba's or registered. Raises SettingsError if there is none."""
+    """The operation with exactly this name, hba's or registered. Raises SettingsError
+    if there is none.
+    """
     known = {**OPERATIONS, **STAGED, **_registered}
     if name not in known:
-        remedy = "Register your own first (hba.register_operation; commands: --operations-file FILE.py)"
+        remedy = (
+            "Register your own first (hba.register_operation; commands:"
+            " --operations-file FILE.py)"
+        )
         raise SettingsError(f"{unknown('operation', name, known)}. {remedy}")
     return known[name]
 
@@ -66,7 +80,10 @@ def _path(operation: Operation) -> str:
     function = operation.function
     name = getattr(function, "__qualname__", "<lambda>")
     if "<lambda>" in name:
-        raise SettingsError(f"the function of {operation.name} must be a function with a name, got {function!r}")
+        raise SettingsError(
+            f"the function of {operation.name} must be a function with a name, got"
+            f" {function!r}"
+        )
     return f"{function.__module__}:{name}"
 
 
@@ -75,47 +92,94 @@ def check_known(operation: Operation) -> None:
     known = find_operation(operation.name)
     alike = dataclasses.replace(known, magnitude_range=operation.magnitude_range)
     # The range and the interpolation may differ.
-    if operation != (alike.with_interpolation(operation.interpolation) if operation.interpolation else alike):
-        raise SettingsError(f"another operation is known as {operation.name}; register this one, or rename it")
+    if operation != (
+        alike.with_interpolation(operation.interpolation)
+        if operation.interpolation
+        else alike
+    ):
+        raise SettingsError(
+            f"another operation is known as {operation.name}; register this one, or"
+            " rename it"
+        )
 
 
 def _try_out(operation: Operation) -> None:
-    """Apply the operation at both ends of its range, with both signs if signed. Raises SettingsError for a mistake."""
+    """Apply the operation at both ends of its range, with both signs if signed. Raises
+    SettingsError for a mistake.
+    """
     import torch
 
-    images = (torch.arange(torch.Size(TRIED_SHAPE).numel()) * 37 % 256 / 255).view(TRIED_SHAPE)
+    images = (torch.arange(torch.Size(TRIED_SHAPE).numel()) * 37 % 256 / 255).view(
+        TRIED_SHAPE
+    )
     ends = operation.magnitude_range or (0.0,)
     for magnitude in (*ends, *(-end for end in ends if operation.signed and end)):
         given = images.clone()
-        magnitudes = None if operation.magnitude_range is None else torch.full(TRIED_SHAPE[:1], magnitude)
+        magnitudes = (
+            None
+            if operation.magnitude_range is None
+            else torch.full(TRIED_SHAPE[:1], magnitude)
+        )
         try:
             result = operation(given, magnitudes)
         except Exception as error:  # A user's function may raise anything.
-            raise SettingsError(f"{operation.name} fails on images {TRIED_SHAPE}: {_in_words(error)}") from None
-        is_alike = isinstance(result, torch.Tensor) and (result.shape, result.dtype) == (given.shape, given.dtype)
-        is_inside = is_alike and bool(((result >= -ROUNDING) & (result <= 1 + ROUNDING)).all())
+            raise SettingsError(
+                f"{operation.name} fails on images {TRIED_SHAPE}: {_in_words(error)}"
+            ) from None
+        is_alike = isinstance(result, torch.Tensor) and (
+            result.shape,
+            result.dtype,
+        ) == (given.shape, given.dtype)
+        is_inside = is_alike and bool(
+            ((result >= -ROUNDING) & (result <= 1 + ROUNDING)).all()
+        )
         if not is_inside or not torch.equal(given, images):
-            found = f"{type(result).__name__} {getattr(result, 'dtype', '')} {tuple(getattr(result, 'shape', ()))}"
-            found += f" in [{result.min():g}, {result.max():g}] at magnitude {magnitude:g}" if is_alike else ""
-            rule = f"return new images like its input, torch.float32 {TRIED_SHAPE} in [0, 1], and not change its input"
-            raise SettingsError(f"{operation.name} must {rule}, got {found}; use .clamp(0, 1) against other values")
+            found = (
+                f"{type(result).__name__} {getattr(result, 'dtype', '')}"
+                f" {tuple(getattr(result, 'shape', ()))}"
+            )
+            found += (
+                f" in [{result.min():g}, {result.max():g}] at magnitude {magnitude:g}"
+                if is_alike
+                else ""
+            )
+            rule = (
+                f"return new images like its input, torch.float32 {TRIED_SHAPE} in [0,"
+                " 1], and not change its input"
+            )
+            raise SettingsError(
+                f"{operation.name} must {rule}, got {found}; use .clamp(0, 1) against"
+                " other values"
+            )
 
 
 def load_operations_file(path: Path) -> None:
-    """Run a Python file that calls hba.register_operation. Raises SettingsError if it is missing or fails."""
+    """Run a Python file that calls hba.register_operation. Raises SettingsError if it
+    is missing or fails.
+    """
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if not path.is_file() or spec is None or spec.loader is None:
-        raise SettingsError(f"an operations file must be a Python file ending .py, got {path}")
+        raise SettingsError(
+            f"an operations file must be a Python file ending .py, got {path}"
+        )
     module = importlib.util.module_from_spec(spec)
-    # Pickling finds a function by the name of its module. An existing module of this name is kept.
+    # Pickling finds a function by the name of its module. An existing module of this
+    # name is kept.
     sys.modules.setdefault(path.stem, module)
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         if sys.modules.get(path.stem) is module:
             del sys.modules[path.stem]
-        lines = [one.lineno for one in traceback.extract_tb(error.__traceback__) if Path(one.filename) == path]
-        raise SettingsError(f"{path} failed: {_in_words(error)}{f' (line {lines[-1]})' if lines else ''}") from None
+        lines = [
+            one.lineno
+            for one in traceback.extract_tb(error.__traceback__)
+            if Path(one.filename) == path
+        ]
+        raise SettingsError(
+            f"{path} failed:"
+            f" {_in_words(error)}{f' (line {lines[-1]})' if lines else ''}"
+        ) from None
     # Other processes cannot import it.
     cloudpickle.register_pickle_by_value(module)
 

@@ -1,4 +1,6 @@
-"""The operations outside the walk: flips and turns, crops, and other operations that RandAugment does not have."""
+"""The operations outside the walk: flips and turns, crops, and other operations that
+RandAugment does not have.
+"""
 
 from collections.abc import Mapping
 from functools import partial
@@ -9,10 +11,20 @@ from hba.operations.operation import MIXING, Operation
 
 _AFFINE = "torchvision RandomAffine"
 _ANGLE, _FACTOR = "largest angle in degrees", "largest change of the factor"
-_SHIFT, _CORNER = "largest shift, fraction of the side", "largest shift of a corner, fraction of half a side"
-_AREA, _DEVIATION = "least share of the area", "largest deviation, fraction of shorter side"
-_symmetry = partial(Operation, stage="symmetry", moves_pixels=True, any_channels=True, kernel="nearest")
-_crop = partial(Operation, stage="crop", moves_pixels=True, any_channels=True, uses_fill=True)
+_SHIFT, _CORNER = (
+    "largest shift, fraction of the side",
+    "largest shift of a corner, fraction of half a side",
+)
+_AREA, _DEVIATION = (
+    "least share of the area",
+    "largest deviation, fraction of shorter side",
+)
+_symmetry = partial(
+    Operation, stage="symmetry", moves_pixels=True, any_channels=True, kernel="nearest"
+)
+_crop = partial(
+    Operation, stage="crop", moves_pixels=True, any_channels=True, uses_fill=True
+)
 _resized = partial(_crop, on_pil=on_pil.resized_crop, n_uniforms=4, kernel="bilinear")
 _affine = partial(_crop, identity=0.0, n_uniforms=1, kernel="nearest")
 _padded = partial(_affine, on_pil=on_pil.padded_crop, n_uniforms=2)
@@ -22,36 +34,153 @@ _drawn_any = partial(_drawn_color, any_channels=True)
 _noise = partial(_drawn_any, n_uniforms=2)
 _distortion = partial(_drawn_any, moves_pixels=True, uses_fill=True)
 _corners = partial(_distortion, n_uniforms=8)
-_erasing = partial(Operation, stage="erasing", moves_pixels=False, any_channels=True, uses_fill=True, n_uniforms=4)
-_mixing = partial(Operation, stage=MIXING, magnitude_range=(0.0, 1.0), unit="alpha", identity=0.0, any_channels=True)
+_erasing = partial(
+    Operation,
+    stage="erasing",
+    moves_pixels=False,
+    any_channels=True,
+    uses_fill=True,
+    n_uniforms=4,
+)
+_mixing = partial(
+    Operation,
+    stage=MIXING,
+    magnitude_range=(0.0, 1.0),
+    unit="alpha",
+    identity=0.0,
+    any_channels=True,
+)
 
 
 def of_batches(*_: object) -> None:
-    """Placeholder for an operation on a batch and its labels, which hba/training/mixing.py computes."""
+    """Placeholder for an operation on a batch and its labels, which
+    hba/training/mixing.py computes.
+    """
     raise NotImplementedError
 
 
 _ROWS = (
-    _symmetry("HorizontalFlip", geometric.horizontal_flip, pil="ImageOps.mirror", on_pil=on_pil.mirror),
-    _symmetry("VerticalFlip", geometric.vertical_flip, pil="ImageOps.flip", on_pil=on_pil.flip),
-    _symmetry("QuarterTurn", geometric.quarter_turn, pil="Image.transpose", on_pil=on_pil.quarter_turn, n_uniforms=1),
-    _resized("ResizedCrop", geometric.resized_crop, (1.0, 0.08), _AREA, 1.0, "Image.transform EXTENT"),
-    _affine("Zoom", geometric.zoom, (0.0, 0.5), _FACTOR, pil=_AFFINE, on_pil=on_pil.zoom),
-    _affine("Shear", geometric.shear, (0.0, 45.0), _ANGLE, pil=_AFFINE, on_pil=on_pil.shear),
-    _affine("Rotation", geometric.rotation, (0.0, 45.0), _ANGLE, pil="Image.rotate", on_pil=on_pil.rotation),
-    _padded("PaddedCrop", geometric.padded_crop, (0.0, 0.25), _SHIFT, pil="Image.transform (1, 0, x, 0, 1, y)"),
-    _drawn_any("BrightnessJitter", photometric.brightness, (0.0, 1.0), _FACTOR, pil="ImageEnhance.Brightness"),
-    _drawn_color("ContrastJitter", photometric.contrast, (0.0, 1.0), _FACTOR, pil="ImageEnhance.Contrast"),
-    _drawn_color("Hue", photometric.hue, (0.0, 0.5), "largest shift in turns", pil="torchvision adjust_hue"),
-    _drawn_color("Saturation", photometric.saturation, (0.0, 1.0), _FACTOR, pil="ImageEnhance.Color"),
-    _drawn_any("Gamma", photometric.gamma, (0.0, 1.0), "largest log2 of the exponent", pil="torchvision adjust_gamma"),
+    _symmetry(
+        "HorizontalFlip",
+        geometric.horizontal_flip,
+        pil="ImageOps.mirror",
+        on_pil=on_pil.mirror,
+    ),
+    _symmetry(
+        "VerticalFlip", geometric.vertical_flip, pil="ImageOps.flip", on_pil=on_pil.flip
+    ),
+    _symmetry(
+        "QuarterTurn",
+        geometric.quarter_turn,
+        pil="Image.transpose",
+        on_pil=on_pil.quarter_turn,
+        n_uniforms=1,
+    ),
+    _resized(
+        "ResizedCrop",
+        geometric.resized_crop,
+        (1.0, 0.08),
+        _AREA,
+        1.0,
+        "Image.transform EXTENT",
+    ),
+    _affine(
+        "Zoom", geometric.zoom, (0.0, 0.5), _FACTOR, pil=_AFFINE, on_pil=on_pil.zoom
+    ),
+    _affine(
+        "Shear", geometric.shear, (0.0, 45.0), _ANGLE, pil=_AFFINE, on_pil=on_pil.shear
+    ),
+    _affine(
+        "Rotation",
+        geometric.rotation,
+        (0.0, 45.0),
+        _ANGLE,
+        pil="Image.rotate",
+        on_pil=on_pil.rotation,
+    ),
+    _padded(
+        "PaddedCrop",
+        geometric.padded_crop,
+        (0.0, 0.25),
+        _SHIFT,
+        pil="Image.transform (1, 0, x, 0, 1, y)",
+    ),
+    _drawn_any(
+        "BrightnessJitter",
+        photometric.brightness,
+        (0.0, 1.0),
+        _FACTOR,
+        pil="ImageEnhance.Brightness",
+    ),
+    _drawn_color(
+        "ContrastJitter",
+        photometric.contrast,
+        (0.0, 1.0),
+        _FACTOR,
+        pil="ImageEnhance.Contrast",
+    ),
+    _drawn_color(
+        "Hue",
+        photometric.hue,
+        (0.0, 0.5),
+        "largest shift in turns",
+        pil="torchvision adjust_hue",
+    ),
+    _drawn_color(
+        "Saturation",
+        photometric.saturation,
+        (0.0, 1.0),
+        _FACTOR,
+        pil="ImageEnhance.Color",
+    ),
+    _drawn_any(
+        "Gamma",
+        photometric.gamma,
+        (0.0, 1.0),
+        "largest log2 of the exponent",
+        pil="torchvision adjust_gamma",
+    ),
     _color("Gray", photometric.grayscale, pil="ImageOps.grayscale"),
-    _drawn_any("Blur", photometric.blur, (0.0, photometric.LARGEST_BLUR), _DEVIATION, pil="torchvision gaussian_blur"),
-    _noise("Noise", photometric.noise, (0.0, 0.2), "largest deviation", pil="torchvision gaussian_noise"),
-    _drawn_color("Jpeg", photometric.jpeg, (100.0, 10.0), "lowest quality", identity=100.0, pil="Image.save, JPEG"),
-    _corners("Perspective", distortion.perspective, (0.0, 0.5), _CORNER, pil="torchvision RandomPerspective"),
-    _distortion("Elastic", distortion.elastic, (0.0, 0.2), _SHIFT, pil="torchvision elastic"),
-    _erasing("Erase", erasing.erase, (0.0, 0.4), "largest share of the area", 0.0, "torchvision RandomErasing"),
+    _drawn_any(
+        "Blur",
+        photometric.blur,
+        (0.0, photometric.LARGEST_BLUR),
+        _DEVIATION,
+        pil="torchvision gaussian_blur",
+    ),
+    _noise(
+        "Noise",
+        photometric.noise,
+        (0.0, 0.2),
+        "largest deviation",
+        pil="torchvision gaussian_noise",
+    ),
+    _drawn_color(
+        "Jpeg",
+        photometric.jpeg,
+        (100.0, 10.0),
+        "lowest quality",
+        identity=100.0,
+        pil="Image.save, JPEG",
+    ),
+    _corners(
+        "Perspective",
+        distortion.perspective,
+        (0.0, 0.5),
+        _CORNER,
+        pil="torchvision RandomPerspective",
+    ),
+    _distortion(
+        "Elastic", distortion.elastic, (0.0, 0.2), _SHIFT, pil="torchvision elastic"
+    ),
+    _erasing(
+        "Erase",
+        erasing.erase,
+        (0.0, 0.4),
+        "largest share of the area",
+        0.0,
+        "torchvision RandomErasing",
+    ),
     _mixing("Mixup", of_batches, pil="torchvision v2.MixUp"),
     _mixing("CutMix", of_batches, pil="torchvision v2.CutMix"),
 )

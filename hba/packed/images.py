@@ -1,4 +1,6 @@
-"""Applies operations to 8-bit images: to batches, as bytes or as floats, and to a PIL image."""
+"""Applies operations to 8-bit images: to batches, as bytes or as floats, and to a PIL
+image.
+"""
 
 import functools
 import importlib
@@ -29,7 +31,8 @@ THREAD_VALUES = 1 << 20
 def kernels() -> ModuleType | None:
     """The module hba.packed.kernels; None without Numba.
 
-    Numba works only with some versions of NumPy. If it cannot be imported, a warning says why.
+    Numba works only with some versions of NumPy. If it cannot be imported, a warning
+    says why.
     """
     if find_spec("numba") is None:
         return None
@@ -37,8 +40,8 @@ def kernels() -> ModuleType | None:
         return importlib.import_module("hba.packed.kernels")
     except ImportError as error:
         warnings.warn(
-            f"numba is installed, but cannot be used ({error}); PyTorch and PIL augment 8-bit images, with the same "
-            "results, but slower",
+            f"numba is installed, but cannot be used ({error}); PyTorch and PIL augment"
+            " 8-bit images, with the same results, but slower",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -47,25 +50,38 @@ def kernels() -> ModuleType | None:
 
 def can_run(images: Tensor) -> bool:
     """Whether Numba is installed and the kernels can process these images (B, C, H, W)."""
-    if torch.compiler.is_compiling() or images.device.type != "cpu" or not images.numel():
+    if (
+        torch.compiler.is_compiling()
+        or images.device.type != "cpu"
+        or not images.numel()
+    ):
         return False
     return max(images.shape[2:]) < LARGE_SIDE_PIXELS and kernels() is not None
 
 
-def run(images: Tensor, program: Program, fill: Tensor, dtype: torch.dtype = torch.uint8) -> Tensor:
-    """Return new images (B, C, H, W) from uint8 images; fill (C,). dtype: uint8 for PIL's results, or float32."""
+def run(
+    images: Tensor, program: Program, fill: Tensor, dtype: torch.dtype = torch.uint8
+) -> Tensor:
+    """Return new images (B, C, H, W) from uint8 images; fill (C,). dtype: uint8 for
+    PIL's results, or float32.
+    """
     compiled = kernels()
     assert compiled is not None
     n_images, channels, height, width = images.shape
     color, as_pil = fill.float().numpy(), dtype == torch.uint8
-    # NumPy's views are much faster than PyTorch's, whose time would matter for a single image.
-    pixels = np.ascontiguousarray(images.numpy()).reshape(n_images, channels, height * width)
+    # NumPy's views are much faster than PyTorch's, whose time would matter for a single
+    # image.
+    pixels = np.ascontiguousarray(images.numpy()).reshape(
+        n_images, channels, height * width
+    )
     result = np.empty(images.shape, np.uint8 if as_pil else np.float32)
     new_pixels = result.reshape(pixels.shape)
 
     def run_part(part: slice) -> None:
         steps = (values[part] for values in program)
-        compiled.augment_all(pixels[part], new_pixels[part], width, *steps, color, as_pil)
+        compiled.augment_all(
+            pixels[part], new_pixels[part], width, *steps, color, as_pil
+        )
 
     n_threads = min(torch.get_num_threads(), n_images, -(-pixels.size // THREAD_VALUES))
     if n_threads == 1:
@@ -73,30 +89,48 @@ def run(images: Tensor, program: Program, fill: Tensor, dtype: torch.dtype = tor
     else:
         ends = np.linspace(0, n_images, n_threads + 1).astype(int).tolist()
         # This waits for all threads, and raises their errors.
-        list(_threads(os.getpid(), n_threads).map(run_part, map(slice, ends[:-1], ends[1:])))
+        list(
+            _threads(os.getpid(), n_threads).map(
+                run_part, map(slice, ends[:-1], ends[1:])
+            )
+        )
     return torch.from_numpy(result)
 
 
 @functools.cache
 def _threads(process: int, count: int) -> ThreadPoolExecutor:
-    """A pool for each process, because a forked process does not have its parent's threads."""
+    """A pool for each process, because a forked process does not have its parent's
+    threads.
+    """
     return ThreadPoolExecutor(count, thread_name_prefix="hba-packed")
 
 
 @torch.no_grad()
 def apply_to_images(
-    operations: Sequence[Operation], steps: Steps, images: Tensor, fill: Tensor, candidates: Candidates = None
+    operations: Sequence[Operation],
+    steps: Steps,
+    images: Tensor,
+    fill: Tensor,
+    candidates: Candidates = None,
 ) -> Tensor:
-    """Return new images (B, C, H, W) after S steps, of the same type, uint8 or floating point. The input is unchanged.
+    """Return new images (B, C, H, W) after S steps, of the same type, uint8 or floating
+    point. The input is unchanged.
 
-    Arguments are those of apply_steps, and so are results for floats, bit for bit. uint8 images are rounded after each
-    step; on a CPU, they become PIL's results. On a CPU with Numba, 8-bit images, also as floats level / 255, are bytes,
-    which as many threads as PyTorch uses process, except those that get an operation without a code in program.py.
+    Arguments are those of apply_steps, and so are results for floats, bit for bit.
+    uint8 images are rounded after each step; on a CPU, they become PIL's results. On a
+    CPU with Numba, 8-bit images, also as floats level / 255, are bytes, which as many
+    threads as PyTorch uses process, except those that get an operation without a code
+    in program.py.
     """
     is_bytes = images.dtype == torch.uint8
     if is_bytes and (images.device.type != "cpu" or torch.compiler.is_compiling()):
-        for number, step in enumerate(zip(*(values.split(1, dim=1) for values in steps), strict=True)):
-            floats, only = images.float() / 255, candidates and candidates[number : number + 1]
+        for number, step in enumerate(
+            zip(*(values.split(1, dim=1) for values in steps), strict=True)
+        ):
+            floats, only = (
+                images.float() / 255,
+                candidates and candidates[number : number + 1],
+            )
             images = to_bytes(apply_steps(operations, step, floats, fill, only))
         return images
     levels = levels_of(images) if can_run(images) else None
@@ -106,22 +140,34 @@ def apply_to_images(
         result, others = images.clone(), torch.ones(len(images), dtype=torch.bool)
     else:
         known = [code_of(operation) for operation in operations]
-        others = torch.tensor([*(code is None for code in known), False])[steps[0]].any(dim=1)
-        program = program_of_batch(known, *steps, maps_of_steps(operations, *steps, *images.shape[2:]))
+        others = torch.tensor([*(code is None for code in known), False])[steps[0]].any(
+            dim=1
+        )
+        program = program_of_batch(
+            known, *steps, maps_of_steps(operations, *steps, *images.shape[2:])
+        )
         result = run(levels, program, fill, images.dtype)
     if is_bytes:
         for number in others.nonzero().flatten().tolist():
             of_image = zip(*(values[number].tolist() for values in steps), strict=True)
-            drawn = [(operations[index], *numbers) for index, *numbers in of_image if index >= 0]
+            drawn = [
+                (operations[index], *numbers)
+                for index, *numbers in of_image
+                if index >= 0
+            ]
             result[number] = apply_to_all(drawn, images[number : number + 1], fill)[0]
     elif others.any():
         chosen, magnitudes, positions = (one[others] for one in steps)
-        result[others] = apply_steps(operations, (chosen, magnitudes, positions), images[others], fill)
+        result[others] = apply_steps(
+            operations, (chosen, magnitudes, positions), images[others], fill
+        )
     return result
 
 
 def levels_of(images: Tensor) -> Tensor | None:
-    """The images as uint8, if they are uint8 or floats that are all exactly level / 255; otherwise None."""
+    """The images as uint8, if they are uint8 or floats that are all exactly level /
+    255; otherwise None.
+    """
     if images.dtype == torch.uint8:
         return images
     if images.dtype != torch.float32:
@@ -129,7 +175,9 @@ def levels_of(images: Tensor) -> Tensor | None:
     from hba.packed.kernels import to_levels
 
     levels = torch.empty(images.shape, dtype=torch.uint8)
-    is_of_levels = to_levels(images.detach().contiguous().view(-1).numpy(), levels.view(-1).numpy())
+    is_of_levels = to_levels(
+        images.detach().contiguous().view(-1).numpy(), levels.view(-1).numpy()
+    )
     return levels if is_of_levels else None
 
 
@@ -139,36 +187,61 @@ def to_bytes(images: Tensor) -> Tensor:
 
 
 def apply_to_all(drawn: Sequence[One], images: Tensor, fill: Tensor) -> Tensor:
-    """Apply the same operations to each of the images (B, C, H, W), float in [0, 1] or uint8; fill (C,) in [0, 1].
+    """Apply the same operations to each of the images (B, C, H, W), float in [0, 1] or
+    uint8; fill (C,) in [0, 1].
 
-    uint8 images are rounded after each operation. On a CPU, those of 1 or 3 channels become PIL's results.
+    uint8 images are rounded after each operation. On a CPU, those of 1 or 3 channels
+    become PIL's results.
     """
     if not images.numel():
         return images.clone()
     is_bytes = images.dtype == torch.uint8
-    program = program_of_one(drawn, *images.shape[2:]) if is_bytes and can_run(images) else None
+    program = (
+        program_of_one(drawn, *images.shape[2:])
+        if is_bytes and can_run(images)
+        else None
+    )
     if program is not None:
         n = len(images)
-        return run(images, program if n == 1 else Program(*(values.repeat(n, axis=0) for values in program)), fill)
+        return run(
+            images,
+            (
+                program
+                if n == 1
+                else Program(*(values.repeat(n, axis=0) for values in program))
+            ),
+            fill,
+        )
     if is_bytes and images.device.type == "cpu" and images.shape[1] in COMMON_CHANNELS:
         color = tuple(round(channel, 6) for channel in fill.tolist())
-        return torch.stack([TF.pil_to_tensor(apply_to_pil(drawn, TF.to_pil_image(one), color)) for one in images])
+        return torch.stack(
+            [
+                TF.pil_to_tensor(apply_to_pil(drawn, TF.to_pil_image(one), color))
+                for one in images
+            ]
+        )
     result = images.clone()
     for operation, magnitude, position in drawn:
         floats = result.float() / 255 if is_bytes else result
         # Positions use double precision, like those of the image's annotations.
         precision = torch.float64 if operation.moves_pixels else floats.dtype
         magnitudes = floats.new_full((len(images),), magnitude, dtype=precision)
-        positions = floats.new_tensor(position[: operation.n_uniforms]).expand(len(images), -1)
+        positions = floats.new_tensor(position[: operation.n_uniforms]).expand(
+            len(images), -1
+        )
         floats = operation(floats, magnitudes, fill=fill, position=positions)
         result = to_bytes(floats) if is_bytes else floats
     return result
 
 
-def apply_to_pil(drawn: Sequence[One], image: Image.Image, fill: tuple[float, ...]) -> Image.Image:
-    """Apply drawn operations to an image of mode L or RGB; return a new image. fill: in [0, 1], one number per channel.
+def apply_to_pil(
+    drawn: Sequence[One], image: Image.Image, fill: tuple[float, ...]
+) -> Image.Image:
+    """Apply drawn operations to an image of mode L or RGB; return a new image. fill: in
+    [0, 1], one number per channel.
 
-    An operation without a function for PIL images gets a batch of one. An image without pixels is copied.
+    An operation without a function for PIL images gets a batch of one. An image without
+    pixels is copied.
     """
     if 0 in image.size:
         return image.copy()
@@ -179,6 +252,8 @@ def apply_to_pil(drawn: Sequence[One], image: Image.Image, fill: tuple[float, ..
             result = operation.apply_to_pil(result, magnitude, levels, tuple(position))
         else:
             batch = TF.pil_to_tensor(result)[None].float() / 255
-            changed = apply_to_all([(operation, magnitude, position)], batch, torch.tensor(fill))
+            changed = apply_to_all(
+                [(operation, magnitude, position)], batch, torch.tensor(fill)
+            )
             result = TF.to_pil_image(to_bytes(changed[0]), mode=image.mode)
     return image.copy() if result is image else result

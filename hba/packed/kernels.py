@@ -1,15 +1,22 @@
-"""Operations on the 8-bit pixels of an image, compiled by Numba. Each pixel is written only once, after all steps.
+"""Operations on the 8-bit pixels of an image, compiled by Numba. Each pixel is written
+only once, after all steps.
 
-An image is described by three arrays, and a step changes the smallest one that is enough:
+An image is described by three arrays, and a step changes the smallest one that is
+enough:
     levels: a byte for each pixel and channel, (C, N); N = H W.
-    places: the source of each pixel, (N,): a pixel of the levels, or N + i for a pixel that step i has uncovered.
-    Shear, translate, rotate and Cutout change only places, so pixels move once, for any number of steps.
-    table: the value of a level, float32 in [0, 1], (C, 256 + S), with an entry for pixels uncovered by each of S steps.
+    places: the source of each pixel, (N,): a pixel of the levels, or N + i for a pixel
+        that step i has uncovered.
+    Shear, translate, rotate and Cutout change only places, so pixels move once, for any
+        number of steps.
+    table: the value of a level, float32 in [0, 1], (C, 256 + S), with an entry for
+        pixels uncovered by each of S steps.
     Point operations, Brightness and Contrast change only the table.
-Color and Sharpness, whose result depends on more than a level, write new levels. If another enhancer comes before the
-next rounding, they leave values, (C, N + S), instead of levels and table: then the image is `free`.
-Numba's cache checks only a function's own file for changes, so all compiled code is in this file. Explicit loops
-compile fast. The arithmetic is as in hba/operations in float32, or with `as_pil` as in PIL in whole grey levels.
+Color and Sharpness, whose result depends on more than a level, write new levels. If
+another enhancer comes before the next rounding, they leave values, (C, N + S), instead
+of levels and table: then the image is `free`. Numba's cache checks only a function's
+own file for changes, so all compiled code is in this file. Explicit loops compile fast.
+The arithmetic is as in hba/operations in float32, or with `as_pil` as in PIL in whole
+grey levels.
 """
 
 import numpy as np
@@ -32,16 +39,28 @@ from hba.packed.program import (
     compiled,
 )
 
-PART = 4096  # How many values to convert before checking that all are whole levels / 255.
+PART = (
+    4096  # How many values to convert before checking that all are whole levels / 255.
+)
 LANES = 4  # Separate counters, so that an addition does not wait for the previous one.
-ZERO, ONE, FOUR, TOP, SMOOTHED = np.float32(0), np.float32(1), np.float32(4), np.float32(255), np.float32(255 / 13)
+ZERO, ONE, FOUR, TOP, SMOOTHED = (
+    np.float32(0),
+    np.float32(1),
+    np.float32(4),
+    np.float32(255),
+    np.float32(255 / 13),
+)
 RED, GREEN, BLUE = np.float32(0.299), np.float32(0.587), np.float32(0.114)
 
 
 @compiled
-def augment_all(images, results, width, codes, magnitudes, positions, maps, fill, as_pil):
-    """Apply the steps of each image. images: uint8 (B, C, N). results: uint8 if as_pil, else float32. codes int64,
-    magnitudes float64 (B, S), positions float64 (B, S, 2), maps int64 (B, S, 6) in fixed point. fill: float32 (C,)."""
+def augment_all(
+    images, results, width, codes, magnitudes, positions, maps, fill, as_pil
+):
+    """Apply the steps of each image. images: uint8 (B, C, N). results: uint8 if as_pil,
+    else float32. codes int64, magnitudes float64 (B, S), positions float64 (B, S, 2),
+    maps int64 (B, S, 6) in fixed point. fill: float32 (C,).
+    """
     n_images, channels, n_pixels = images.shape
     n_steps = codes.shape[1]
     s = Scratch(
@@ -60,7 +79,16 @@ def augment_all(images, results, width, codes, magnitudes, positions, maps, fill
             code, magnitude = codes[image, step], magnitudes[image, step]
             if code in (WARP, CUTOUT):
                 uncover(s, step, fill, as_pil)
-                state = move(s, state, width, code, magnitude, positions[image, step], maps[image, step], step)
+                state = move(
+                    s,
+                    state,
+                    width,
+                    code,
+                    magnitude,
+                    positions[image, step],
+                    maps[image, step],
+                    step,
+                )
             elif INVERT <= code <= CONTRAST:
                 state = revalue(levels, s, state, code, magnitude, as_pil)
             elif code in (COLOR, SHARPNESS):
@@ -82,7 +110,9 @@ def augment_all(images, results, width, codes, magnitudes, positions, maps, fill
 
 @compiled
 def begin(s, n_steps, fill, as_pil):
-    """Set the table to the levels themselves. Entries that no pixel uses yet must be numbers too."""
+    """Set the table to the levels themselves. Entries that no pixel uses yet must be
+    numbers too.
+    """
     for channel in range(len(s.table)):
         for level in range(N_LEVELS):
             s.table[channel, level] = worth(level)
@@ -130,9 +160,15 @@ def round_all(values, levels):
 @compiled
 def move(s, state, width, code, magnitude, position, fixed_point_map, step):
     n_pixels = len(s.plane)
-    before, after, height = s.places[state.now], s.places[1 - state.now], n_pixels // width
+    before, after, height = (
+        s.places[state.now],
+        s.places[1 - state.now],
+        n_pixels // width,
+    )
     if code == CUTOUT:
-        cut_out(before, state.is_moved, height, width, magnitude, position, n_pixels + step)
+        cut_out(
+            before, state.is_moved, height, width, magnitude, position, n_pixels + step
+        )
         return State(True, state.now, state.is_plain, state.is_free)
     warp(after, height, width, fixed_point_map, n_pixels + step)
     if state.is_moved:
@@ -144,7 +180,9 @@ def move(s, state, width, code, magnitude, position, fixed_point_map, step):
 
 @compiled
 def warp(places, height, width, fixed_point_map, uncovered):
-    """Set the source of each pixel to the pixel that contains its centre, as in hba/operations/geometric.py."""
+    """Set the source of each pixel to the pixel that contains its centre, as in
+    hba/operations/geometric.py.
+    """
     a, b, x0, d, e, y0 = fixed_point_map
     for y in range(height):
         row = places[y * width : (y + 1) * width]
@@ -154,7 +192,11 @@ def warp(places, height, width, fixed_point_map, uncovered):
             column = np.int32(x_first + np.int32(a * x)) >> FRACTION_BITS
             line = np.int32(y_first + np.int32(d * x)) >> FRACTION_BITS
             is_inside = (column >= 0) & (column < width) & (line >= 0) & (line < height)
-            row[x] = np.uint32(np.int32(line * width) + column) if is_inside else np.uint32(uncovered)
+            row[x] = (
+                np.uint32(np.int32(line * width) + column)
+                if is_inside
+                else np.uint32(uncovered)
+            )
 
 
 @compiled
@@ -208,22 +250,35 @@ def curved(level, code, magnitude):
 def level_counts(levels, s, state, channel):
     """Number of pixels with each level, (256,)."""
     own, n_pixels = levels[channel], levels.shape[1]
-    counts, entries = np.zeros(N_LEVELS, np.int64), np.zeros((LANES, s.table.shape[1]), np.uint32)
+    counts, entries = (
+        np.zeros(N_LEVELS, np.int64),
+        np.zeros((LANES, s.table.shape[1]), np.uint32),
+    )
     places, table = s.places[state.now], s.table[channel]
     if state.is_free:
         values = s.free[channel]
         for pixel in range(n_pixels):
-            counts[level_of(values[places[pixel]] if state.is_moved else values[pixel])] += 1
+            counts[
+                level_of(values[places[pixel]] if state.is_moved else values[pixel])
+            ] += 1
         return counts
     if state.is_moved:
         for pixel in range(n_pixels):
             place = places[pixel]
-            entries[pixel % LANES, own[place] if place < n_pixels else N_LEVELS + place - n_pixels] += 1
+            entries[
+                pixel % LANES,
+                own[place] if place < n_pixels else N_LEVELS + place - n_pixels,
+            ] += 1
     else:
         for pixel in range(n_pixels):
             entries[pixel % LANES, own[pixel]] += 1
     for entry in range(len(table)):
-        counts[level_of(table[entry])] += entries[0, entry] + entries[1, entry] + entries[2, entry] + entries[3, entry]
+        counts[level_of(table[entry])] += (
+            entries[0, entry]
+            + entries[1, entry]
+            + entries[2, entry]
+            + entries[3, entry]
+        )
     return counts
 
 
@@ -237,7 +292,11 @@ def stretched(counts):
         highest -= 1
     scale = 255.0 / max(highest - lowest, 1)
     for level in range(N_LEVELS):
-        table[level] = min(max(np.trunc(level * scale - lowest * scale), 0.0), 255.0) if highest > lowest else level
+        table[level] = (
+            min(max(np.trunc(level * scale - lowest * scale), 0.0), 255.0)
+            if highest > lowest
+            else level
+        )
     return table
 
 
@@ -257,7 +316,9 @@ def equalized(counts):
 
 @compiled
 def blended(value, poorer, factor, as_pil):
-    """Blend as in hba/operations/color.py:blend; or in whole levels, truncated, as in PIL.Image.blend."""
+    """Blend as in hba/operations/color.py:blend; or in whole levels, truncated, as in
+    PIL.Image.blend.
+    """
     if not as_pil:
         return min(max(value * factor + poorer * (ONE - factor), ZERO), ONE)
     level = np.float32(level_of(poorer))
@@ -274,19 +335,33 @@ def mean_gray(levels, s, state):
     total, n_pixels = 0, levels.shape[1]
     red, green, blue = levels[0], levels[1 % len(levels)], levels[2 % len(levels)]
     for pixel in range(n_pixels):
-        total += red[pixel] if len(levels) == 1 else whole_luma(red[pixel], green[pixel], blue[pixel])
+        total += (
+            red[pixel]
+            if len(levels) == 1
+            else whole_luma(red[pixel], green[pixel], blue[pixel])
+        )
     return worth(np.floor(total / n_pixels + 0.5))
 
 
 @compiled
 def whole_luma(red, green, blue):
     """Luma as in PIL's mode L."""
-    return np.int32(np.int32(red) * 19595 + np.int32(green) * 38470 + np.int32(blue) * 7471 + (1 << 15)) >> 16
+    return (
+        np.int32(
+            np.int32(red) * 19595
+            + np.int32(green) * 38470
+            + np.int32(blue) * 7471
+            + (1 << 15)
+        )
+        >> 16
+    )
 
 
 @compiled
 def color(values, n_pixels, factor, as_pil):
-    """Color as in hba/operations/color.py, or as in PIL with PIL's luma, which is a whole level."""
+    """Color as in hba/operations/color.py, or as in PIL with PIL's luma, which is a
+    whole level.
+    """
     red, green, blue = values[0], values[1 % len(values)], values[2 % len(values)]
     if len(values) == 1:
         for pixel in range(n_pixels):
@@ -294,7 +369,11 @@ def color(values, n_pixels, factor, as_pil):
         return
     for pixel in range(n_pixels):
         if as_pil:
-            gray = worth(whole_luma(level_of(red[pixel]), level_of(green[pixel]), level_of(blue[pixel])))
+            gray = worth(
+                whole_luma(
+                    level_of(red[pixel]), level_of(green[pixel]), level_of(blue[pixel])
+                )
+            )
         else:
             gray = red[pixel] * RED + green[pixel] * GREEN + blue[pixel] * BLUE
         red[pixel] = blended(red[pixel], gray, factor, as_pil)
@@ -304,7 +383,9 @@ def color(values, n_pixels, factor, as_pil):
 
 @compiled
 def sharpen(values, plane, width, factor, as_pil):
-    """Sharpness as in hba/operations/color.py, with sums in the same order; outermost pixels are their own mean."""
+    """Sharpness as in hba/operations/color.py, with sums in the same order; outermost
+    pixels are their own mean.
+    """
     for channel in range(len(values)):
         own = values[channel]
         for pixel in range(len(plane)):
@@ -312,12 +393,17 @@ def sharpen(values, plane, width, factor, as_pil):
             own[pixel] = blended(own[pixel], own[pixel], factor, as_pil)
         for start in range(width, len(plane) - width, width):
             above, here = plane[start - width : start], plane[start : start + width]
-            below, result = plane[start + width : start + 2 * width], own[start : start + width]
+            below, result = (
+                plane[start + width : start + 2 * width],
+                own[start : start + width],
+            )
             for x in range(1, width - 1):
                 left = above[x - 1] + here[x - 1] + below[x - 1]
                 middle = above[x] + here[x] + below[x]
                 right = above[x + 1] + here[x + 1] + below[x + 1]
-                smooth = np.rint((left + middle + right + here[x] * FOUR) * SMOOTHED) / TOP
+                smooth = (
+                    np.rint((left + middle + right + here[x] * FOUR) * SMOOTHED) / TOP
+                )
                 result[x] = blended(here[x], smooth, factor, as_pil)
 
 
@@ -328,7 +414,13 @@ def tell(levels, s, state, result):
     for channel in range(len(levels)):
         own, values = result[channel], s.free[channel]
         if not state.is_free:
-            look_up(s.table[channel], levels[channel], places, state.is_moved, own[:n_pixels])
+            look_up(
+                s.table[channel],
+                levels[channel],
+                places,
+                state.is_moved,
+                own[:n_pixels],
+            )
             continue
         for pixel in range(n_pixels):
             s.plane[pixel] = values[places[pixel]] if state.is_moved else values[pixel]
@@ -347,12 +439,16 @@ def show(levels, s, state, result):
         if state.is_free:
             values = s.free[channel]
             for pixel in range(n_pixels):
-                own[pixel] = level_of(values[places[pixel]] if state.is_moved else values[pixel])
+                own[pixel] = level_of(
+                    values[places[pixel]] if state.is_moved else values[pixel]
+                )
         elif state.is_plain and not state.is_moved:
             for pixel in range(n_pixels):
                 own[pixel] = levels[channel, pixel]
         else:
-            look_up(s.table_levels[channel], levels[channel], places, state.is_moved, own)
+            look_up(
+                s.table_levels[channel], levels[channel], places, state.is_moved, own
+            )
 
 
 @compiled
@@ -362,7 +458,11 @@ def look_up(table, levels, places, is_moved, result):
     if is_moved:
         for pixel in range(n_pixels):
             place = places[pixel]
-            result[pixel] = table[levels[place]] if place < n_pixels else table[N_LEVELS + place - n_pixels]
+            result[pixel] = (
+                table[levels[place]]
+                if place < n_pixels
+                else table[N_LEVELS + place - n_pixels]
+            )
     else:
         for pixel in range(n_pixels):
             result[pixel] = table[levels[pixel]]
@@ -370,12 +470,16 @@ def look_up(table, levels, places, is_moved, result):
 
 @compiled
 def to_levels(values, levels):
-    """Convert float32 (N,) to levels (N,). Return False as soon as a value is not exactly level / 255."""
+    """Convert float32 (N,) to levels (N,). Return False as soon as a value is not
+    exactly level / 255.
+    """
     for start in range(0, len(values), PART):
         own, own_levels = values[start : start + PART], levels[start : start + PART]
         n_others = 0
         for index in range(len(own)):
-            level = np.uint8(np.int32(min(max(np.rint(own[index] * TOP), np.float32(0)), TOP)))
+            level = np.uint8(
+                np.int32(min(max(np.rint(own[index] * TOP), np.float32(0)), TOP))
+            )
             own_levels[index] = level
             n_others += np.float32(level) / TOP != own[index]
         if n_others:

@@ -15,14 +15,18 @@ NOTHING = -1
 WARP, CUTOUT = 0, 1
 INVERT, SOLARIZE, POSTERIZE, AUTO_CONTRAST, EQUALIZE = 2, 3, 4, 5, 6
 BRIGHTNESS, CONTRAST, COLOR, SHARPNESS = 7, 8, 9, 10
-"""Codes of steps, in an order that kernels.py relies on: those that move pixels, that give levels, that give values."""
+"""Codes of steps, in an order that kernels.py relies on: those that move pixels, that
+give levels, that give values.
+"""
 
 Array = Any
 """A NumPy array; Numba infers the type."""
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function when it is first called. The result is cached on disk if a file can be written."""
+    """Compile a function when it is first called. The result is cached on disk if a
+    file can be written.
+    """
     import numba
 
     try:
@@ -34,8 +38,8 @@ def compiled(function: Callable[..., Any]) -> Any:
 class Scratch(NamedTuple):
     """Memory that all images use in turn; C channels, N pixels, S steps.
 
-    levels, shown uint8 (C, N); places uint32 (2, N); table float32, table_levels uint8 (C, 256 + S); free float32
-    (C, N + S); plane float32 (N,).
+    levels, shown uint8 (C, N); places uint32 (2, N); table float32, table_levels uint8
+    (C, 256 + S); free float32 (C, N + S); plane float32 (N,).
     """
 
     levels: Array
@@ -48,7 +52,9 @@ class Scratch(NamedTuple):
 
 
 class State(NamedTuple):
-    """is_moved: whether places[now] is used. is_plain: whether the table is unchanged. is_free: see kernels.py."""
+    """is_moved: whether places[now] is used. is_plain: whether the table is unchanged.
+    is_free: see kernels.py.
+    """
 
     is_moved: bool
     now: int
@@ -57,12 +63,16 @@ class State(NamedTuple):
 
 
 One = tuple[Operation, float, tuple[float, ...]]
-"""An operation for an image, its magnitude with sign, and its random numbers in [0, 1), such as a place (x, y)."""
+"""An operation for an image, its magnitude with sign, and its random numbers in [0, 1),
+such as a place (x, y).
+"""
 
 
 class Program(NamedTuple):
-    """S steps for each of B images: codes int64, magnitudes float64 (B, S), positions float64 (B, S, P), maps int64
-    (B, S, 6) in fixed point, see hba/operations/geometric.py."""
+    """S steps for each of B images: codes int64, magnitudes float64 (B, S), positions
+    float64 (B, S, P), maps int64 (B, S, 6) in fixed point, see
+    hba/operations/geometric.py.
+    """
 
     codes: np.ndarray
     magnitudes: np.ndarray
@@ -71,29 +81,57 @@ class Program(NamedTuple):
 
 
 _CODES = {
-    **{"Cutout": CUTOUT, "Invert": INVERT, "Solarize": SOLARIZE, "Posterize": POSTERIZE},
+    **{
+        "Cutout": CUTOUT,
+        "Invert": INVERT,
+        "Solarize": SOLARIZE,
+        "Posterize": POSTERIZE,
+    },
     **{"AutoContrast": AUTO_CONTRAST, "Equalize": EQUALIZE},
-    **{"Brightness": BRIGHTNESS, "Contrast": CONTRAST, "Color": COLOR, "Sharpness": SHARPNESS},
+    **{
+        "Brightness": BRIGHTNESS,
+        "Contrast": CONTRAST,
+        "Color": COLOR,
+        "Sharpness": SHARPNESS,
+    },
 }
 """By name; operations that resample the nearest pixel are WARP."""
 
 
 def code_of(operation: Operation) -> int | None:
-    """The operation's code; None for one that is not compiled: a user's, or one with bilinear interpolation."""
+    """The operation's code; None for one that is not compiled: a user's, or one with
+    bilinear interpolation.
+    """
     known = OPERATIONS.get(operation.name) or STAGED.get(operation.name)
-    is_known = known is not None and (known.function, known.kernel) == (operation.function, operation.kernel)
+    is_known = known is not None and (known.function, known.kernel) == (
+        operation.function,
+        operation.kernel,
+    )
     if not is_known:
         return None
     return WARP if operation.kernel == "nearest" else _CODES.get(operation.name)
 
 
 def program_of_batch(
-    known: Sequence[int | None], chosen: Tensor, magnitudes: Tensor, positions: Tensor, maps: Maps
+    known: Sequence[int | None],
+    chosen: Tensor,
+    magnitudes: Tensor,
+    positions: Tensor,
+    maps: Maps,
 ) -> Program:
-    """Make a program from the arguments of apply_steps. known: the code of each operation."""
+    """Make a program from the arguments of apply_steps. known: the code of each
+    operation.
+    """
     # The last entry is for an index of -1, no operation.
-    of_operation = torch.tensor([*(NOTHING if code is None else code for code in known), NOTHING])
-    steps = (of_operation[chosen], magnitudes.double(), positions.double(), maps.fixed_point)
+    of_operation = torch.tensor(
+        [*(NOTHING if code is None else code for code in known), NOTHING]
+    )
+    steps = (
+        of_operation[chosen],
+        magnitudes.double(),
+        positions.double(),
+        maps.fixed_point,
+    )
     return Program(*(values.contiguous().numpy() for values in steps))
 
 
@@ -117,10 +155,15 @@ def program_of_one(drawn: Sequence[One], height: int, width: int) -> Program | N
 
 
 def coefficients_of_one(one: One, height: int, width: int) -> Mapping[str, Any]:
-    """Coefficients for a single image, as plain numbers: calls into PyTorch would cost more than the image."""
+    """Coefficients for a single image, as plain numbers: calls into PyTorch would cost
+    more than the image.
+    """
     operation, magnitude, position = one
     if operation.n_uniforms:
-        numbers = torch.tensor(magnitude, dtype=torch.float64), torch.tensor(position, dtype=torch.float64)
+        numbers = (
+            torch.tensor(magnitude, dtype=torch.float64),
+            torch.tensor(position, dtype=torch.float64),
+        )
         found = geometric.coefficients_of(operation, *numbers, height, width)
         return {name: float(value) for name, value in found.items()}
     if operation.function is geometric.rotate:
@@ -132,7 +175,12 @@ def coefficients_of_one(one: One, height: int, width: int) -> Mapping[str, Any]:
 
 
 def fixed_point(
-    a: float = 1.0, b: float = 0.0, c: float = 0.0, d: float = 0.0, e: float = 1.0, f: float = 0.0
+    a: float = 1.0,
+    b: float = 0.0,
+    c: float = 0.0,
+    d: float = 0.0,
+    e: float = 1.0,
+    f: float = 0.0,
 ) -> list[int]:
     """Fixed-point coefficients for one image, as in geometric.Maps."""
     x0, y0 = c + a / 2 + b / 2, f + d / 2 + e / 2

@@ -1,1 +1,3 @@
-"""The augmentation policy A(x; values): its search space, its random draws, and how they change images."""
+"""The augmentation policy A(x; values): its search space, its random draws, and how
+they change images.
+"""

@@ -26,53 +26,73 @@ from hba.utils.settings import number
 
 GRAY = (0.5, 0.5, 0.5)
 PLAUSIBLE_RANGE = (-0.5, 1.5)
-"""Floating point images with values outside have been normalised. Resizing overshoots [0, 1] a little."""
+"""Floating point images with values outside have been normalised. Resizing overshoots
+[0, 1] a little.
+"""
 MOST_GRAPHS = 8
 """Of a policy on a device; each holds memory, and images may come in any size."""
 
 
 @functools.cache
 def compiled_application() -> Callable[..., Tensor]:
-    """apply_operations as a program of torch.compile; one for all policies, because similar ones share programs."""
+    """apply_operations as a program of torch.compile; one for all policies, because
+    similar ones share programs.
+    """
     program: Callable[..., Tensor] = torch.compile(apply_operations, fullgraph=True)
     return program
 
 
 def check_range(images: Tensor, checked: set[torch.device]) -> None:
-    """Raise SettingsError for floating point images with values that are not finite or outside PLAUSIBLE_RANGE.
+    """Raise SettingsError for floating point images with values that are not finite or
+    outside PLAUSIBLE_RANGE.
 
-    On a CPU every batch is checked. On other devices, only the first is, because the host waits for the device to read
-    values. checked: the devices that have checked a batch; the function adds the current one.
+    On a CPU every batch is checked. On other devices, only the first is, because the
+    host waits for the device to read values. checked: the devices that have checked a
+    batch; the function adds the current one.
     """
     device = images.device
-    if device in checked or device.type == "meta" or not images.is_floating_point() or not images.numel():
+    if (
+        device in checked
+        or device.type == "meta"
+        or not images.is_floating_point()
+        or not images.numel()
+    ):
         return
-    lowest, highest = torch.stack([images.detach().min(), images.detach().max()]).tolist()
+    lowest, highest = torch.stack(
+        [images.detach().min(), images.detach().max()]
+    ).tolist()
     low, high = PLAUSIBLE_RANGE
     if not (lowest >= low and highest <= high):
-        text = f"floating point images must lie in [0, 1], got [{lowest:g}, {highest:g}]"
+        text = (
+            f"floating point images must lie in [0, 1], got [{lowest:g}, {highest:g}]"
+        )
         raise SettingsError(f"{text}; place the policy before the normalisation")
     if device.type != "cpu":
         checked.add(device)
 
 
 class Policy(nn.Module):
-    """Augments batches (B, C, H, W), float in [0, 1] or uint8, by the policy A(x; values).
+    """Augments batches (B, C, H, W), float in [0, 1] or uint8, by the policy A(x;
+    values).
 
-    It returns new images of the same type. On a CPU, with Numba installed, uint8 images are several times as fast.
+    It returns new images of the same type. On a CPU, with Numba installed, uint8 images
+    are several times as fast.
 
-    values: (n,) for all images, or (B, n) with one row per image, in natural units as SearchSpace.decode returns them.
-    spread: of the shape of values, the standard deviation of images around them, in logits; None is 0. fill: the
-    colour, in [0, 1], of pixels that geometric operations and Cutout uncover. Raises SettingsError for images that have
-    been normalised: it checks every batch on a CPU, the first on another device, and none in a compiled program.
+    values: (n,) for all images, or (B, n) with one row per image, in natural units as
+    SearchSpace.decode returns them. spread: of the shape of values, the standard
+    deviation of images around them, in logits; None is 0. fill: the colour, in [0, 1],
+    of pixels that geometric operations and Cutout uncover. Raises SettingsError for
+    images that have been normalised: it checks every batch on a CPU, the first on
+    another device, and none in a compiled program.
 
-    With `masks` (B, H, W) or (B, N, H, W) of any dtype, a call returns images and masks, moved
-    by the same draw. mask_fill: the value of pixels of masks that operations uncover.
-    compiled: apply drawn operations by a program of torch.compile. The draw stays the same. The first call takes up to
-    two minutes; floats are the same to rounding, and uint8 images are not PIL's.
-    graph: on a GPU, run calls without a generator as CUDA graphs from the sixth batch of a size on, for the first
-    MOST_GRAPHS sizes. A graph holds memory for its batch; recording and checking it make the host wait. All calls must
-    come from one thread and one stream.
+    With `masks` (B, H, W) or (B, N, H, W) of any dtype, a call returns images and
+    masks, moved by the same draw. mask_fill: the value of pixels of masks that
+    operations uncover. compiled: apply drawn operations by a program of torch.compile.
+    The draw stays the same. The first call takes up to two minutes; floats are the same
+    to rounding, and uint8 images are not PIL's. graph: on a GPU, run calls without a
+    generator as CUDA graphs from the sixth batch of a size on, for the first
+    MOST_GRAPHS sizes. A graph holds memory for its batch; recording and checking it
+    make the host wait. All calls must come from one thread and one stream.
     """
 
     values: Tensor
@@ -92,9 +112,15 @@ class Policy(nn.Module):
     ) -> None:
         super().__init__()
         if values.ndim not in (1, 2) or values.shape[-1] != space.n:
-            raise SettingsError(f"values must be of shape ({space.n},) or (B, {space.n}), got {tuple(values.shape)}")
+            raise SettingsError(
+                f"values must be of shape ({space.n},) or (B, {space.n}), got"
+                f" {tuple(values.shape)}"
+            )
         if spread is not None and spread.shape != values.shape:
-            raise SettingsError(f"spread must be of the shape of values, {(*values.shape,)}, got {(*spread.shape,)}")
+            raise SettingsError(
+                f"spread must be of the shape of values, {(*values.shape,)}, got"
+                f" {(*spread.shape,)}"
+            )
         self.space = space
         self.fill = fill
         self.mask_fill = number("mask_fill", mask_fill)
@@ -110,51 +136,82 @@ class Policy(nn.Module):
         self.candidates: Candidates = None
         self._graphs: dict[torch.device, StepGraphs] = {}
 
-    def draw(self, batch_size: int, generator: torch.Generator | None = None) -> BatchSample:
-        """Draw the operations for each image of a batch. generator: None uses torch's default one."""
+    def draw(
+        self, batch_size: int, generator: torch.Generator | None = None
+    ) -> BatchSample:
+        """Draw the operations for each image of a batch. generator: None uses torch's
+        default one.
+        """
         if self.values.ndim == 2 and len(self.values) != batch_size:
-            raise SettingsError(f"values have rows for {len(self.values)} images, got a batch of {batch_size} images")
+            raise SettingsError(
+                f"values have rows for {len(self.values)} images, got a batch of"
+                f" {batch_size} images"
+            )
         rows = self.values if self._means is None else self._means
         return draw_with_trace(self.space, rows, batch_size, generator, self.spread)[0]
 
-    def replay(self, images: Tensor, sample: BatchSample, candidates: Candidates = None) -> Tensor:
-        """Apply a sample. The same sample gives the same pixels. candidates: as apply_operations takes them."""
+    def replay(
+        self, images: Tensor, sample: BatchSample, candidates: Candidates = None
+    ) -> Tensor:
+        """Apply a sample. The same sample gives the same pixels. candidates: as
+        apply_operations takes them.
+        """
         check_images(images, or_bytes=True)
         # A compiled program cannot read values.
         if not torch.compiler.is_compiling():
             check_range(images, self._checked)
         is_program = self.compiled and not torch.compiler.is_compiling()
         apply = compiled_application() if is_program else apply_operations
-        return apply(self.space, sample, images, fill_for(images, self.fill), candidates)
+        return apply(
+            self.space, sample, images, fill_for(images, self.fill), candidates
+        )
 
     def replay_masks(self, masks: Tensor, sample: BatchSample) -> Tensor:
-        """Move masks (B, H, W) or (B, N, H, W) by a sample, as `replay` moves the images.
+        """Move masks (B, H, W) or (B, N, H, W) by a sample, as `replay` moves the
+        images.
 
-        Raises SettingsError for other shapes and for a dtype that cannot hold mask_fill,
-        and TypeError if an operation, such as Elastic, does not say where pixels move.
+        Raises SettingsError for other shapes and for a dtype that cannot hold
+        mask_fill, and TypeError if an operation, such as Elastic, does not say where
+        pixels move.
         """
         if masks.ndim not in (3, 4) or len(masks) != len(sample):
-            rule = f"masks must be of shape (B, H, W) or (B, N, H, W) with B {len(sample)}"
+            rule = (
+                f"masks must be of shape (B, H, W) or (B, N, H, W) with B {len(sample)}"
+            )
             raise SettingsError(f"{rule}, got {tuple(masks.shape)}")
         planes = masks[:, None] if masks.ndim == 3 else masks
         return move_masks(self.space, sample, planes, self.mask_fill).view(masks.shape)
 
     def forward(
-        self, images: Tensor, generator: torch.Generator | None = None, masks: Tensor | None = None
+        self,
+        images: Tensor,
+        generator: torch.Generator | None = None,
+        masks: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         def augmented(images: Tensor) -> Tensor:
-            return self.replay(images, self.draw(len(images), generator), self.candidates)
+            return self.replay(
+                images, self.draw(len(images), generator), self.candidates
+            )
 
         # A compiler cannot enter the context.
-        with contextlib.nullcontext() if torch.compiler.is_compiling() else usual_types():
+        with (
+            contextlib.nullcontext() if torch.compiler.is_compiling() else usual_types()
+        ):
             if masks is not None:
                 if masks.shape[-2:] != images.shape[-2:]:
                     rule = "masks must be as high and wide as the images"
-                    raise SettingsError(f"{rule}, got {tuple(masks.shape)} for {tuple(images.shape)}")
+                    raise SettingsError(
+                        f"{rule}, got {tuple(masks.shape)} for {tuple(images.shape)}"
+                    )
                 sample = self.draw(len(images), generator)
                 moved = self.replay_masks(masks, sample)
                 return self.replay(images, sample, self.candidates), moved
-            if not self.graph or generator is not None or images.requires_grad or not may_record(images):
+            if (
+                not self.graph
+                or generator is not None
+                or images.requires_grad
+                or not may_record(images)
+            ):
                 return augmented(images)
             # A graph reads values where they were when it was recorded.
             values = tuple((one.data_ptr(), one.shape) for one in self.buffers())
@@ -164,7 +221,9 @@ class Policy(nn.Module):
     def _graphs_on(self, device: torch.device) -> StepGraphs:
         if device not in self._graphs:
             generators = [default_generator_of(device)]
-            self._graphs[device] = StepGraphs(CudaRecorder(device), generators=generators, most_recordings=MOST_GRAPHS)
+            self._graphs[device] = StepGraphs(
+                CudaRecorder(device), generators=generators, most_recordings=MOST_GRAPHS
+            )
         return self._graphs[device]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -172,4 +231,7 @@ class Policy(nn.Module):
         return {**self.__dict__, "_graphs": {}}
 
     def extra_repr(self) -> str:
-        return f"operations={len(self.space.operations)}, copies={self.space.copies}, values={tuple(self.values.shape)}"
+        return (
+            f"operations={len(self.space.operations)}, copies={self.space.copies},"
+            f" values={tuple(self.values.shape)}"
+        )

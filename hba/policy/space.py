@@ -1,11 +1,13 @@
-"""The search space: the hyperparameters of a policy, and the conversion between logits, values and names.
+"""The search space: the hyperparameters of a policy, and the conversion between logits,
+values and names.
 
     symbol        meaning                                                      shape
     lambda        logits, unconstrained                                        (..., n)
     values        probabilities in [0, 1] and magnitudes in natural units      (..., n)
     slot          one copy of an operation on the walk, or any other operation n_slots
 
-value = low + (high - low) sigmoid(lambda) (paper, Appendix A); on a log scale, this holds for the logarithms.
+value = low + (high - low) sigmoid(lambda) (paper, Appendix A); on a log scale, this
+holds for the logarithms.
 """
 
 from __future__ import annotations
@@ -33,9 +35,11 @@ LARGEST_LOGIT = 3.0
 
 
 class Slot(NamedTuple):
-    """One copy of an operation, counted from 0, and the columns of its values. magnitude is None without magnitude.
+    """One copy of an operation, counted from 0, and the columns of its values.
+    magnitude is None without magnitude.
 
-    number: index of the operation in the space. prefix: beginning of the names of its columns.
+    number: index of the operation in the space. prefix: beginning of the names of its
+    columns.
     """
 
     operation: Operation
@@ -48,12 +52,14 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True)
 class SlotColumns:
-    """The columns of each slot's values in a tensor (..., n); tensors of shape (n_slots,).
+    """The columns of each slot's values in a tensor (..., n); tensors of shape
+    (n_slots,).
 
-    operation has -1 as one more entry, for the slot -1, none. magnitude is n, one past the last column, for a slot
-    without magnitude. count_limits (max_count,): probabilities that K is below 1, 2, ..., float32; K is how many of
-    them a uniform number reaches.
-    counts (max_count,): columns of the probabilities of one more operation; (0,) if they are not searched.
+    operation has -1 as one more entry, for the slot -1, none. magnitude is n, one past
+    the last column, for a slot without magnitude. count_limits (max_count,):
+    probabilities that K is below 1, 2, ..., float32; K is how many of them a uniform
+    number reaches. counts (max_count,): columns of the probabilities of one more
+    operation; (0,) if they are not searched.
     """
 
     operation: Tensor
@@ -66,21 +72,29 @@ class SlotColumns:
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """The operations of a policy, each with a probability and, if it has one, a magnitude to search.
+    """The operations of a policy, each with a probability and, if it has one, a
+    magnitude to search.
 
-    operations: in the order of their stages. Those of the walk have `copies` slots each, and an image gets at most K of
-    them. All others have one slot each, drawn independently. Those of the stage `mixing` act on batches.
+    operations: in the order of their stages. Those of the walk have `copies` slots
+    each, and an image gets at most K of them. All others have one slot each, drawn
+    independently. Those of the stage `mixing` act on batches.
 
-    count_probabilities[k] is the probability that K, the limit of operations on an image, is k (PBA, Algorithm 1: 0, 1
-    or 2 with 0.2, 0.3 and 0.5). searches_count: also search K, starting at count_probabilities. `count.k.probability`
-    is the probability that a K of at least k - 1 is at least k, so K can have any distribution over 0, ..., max_count.
+    count_probabilities[k] is the probability that K, the limit of operations on an
+    image, is k (PBA, Algorithm 1: 0, 1 or 2 with 0.2, 0.3 and 0.5). searches_count:
+    also search K, starting at count_probabilities. `count.k.probability` is the
+    probability that a K of at least k - 1 is at least k, so K can have any distribution
+    over 0, ..., max_count.
 
-    regularizers: hyperparameters tuned besides the operations, which may then be empty. Their columns come last.
+    regularizers: hyperparameters tuned besides the operations, which may then be empty.
+    Their columns come last.
 
-    always: operations on single images outside the walk act on every image; their probabilities are 1, not searched.
+    always: operations on single images outside the walk act on every image; their
+    probabilities are 1, not searched.
     """
 
-    operations: tuple[Operation, ...] = field(default_factory=lambda: tuple(OPERATIONS.values()))
+    operations: tuple[Operation, ...] = field(
+        default_factory=lambda: tuple(OPERATIONS.values())
+    )
     copies: int = 2
     count_probabilities: tuple[float, ...] = (0.2, 0.3, 0.5)
     searches_count: bool = False
@@ -90,29 +104,57 @@ class SearchSpace:
     def __post_init__(self) -> None:
         in_order = sorted(self.operations, key=lambda one: STAGES.index(one.stage))
         object.__setattr__(self, "operations", tuple(in_order))
-        operations, counts = [one.name for one in self.operations], self.count_probabilities
+        operations, counts = (
+            [one.name for one in self.operations],
+            self.count_probabilities,
+        )
         names = operations + [one.name for one in self.regularizers]
         if not names:
             raise SettingsError("operations must be at least one, got none")
         if len({*names}) < len(names):
-            raise SettingsError(f"operations and regularizers must each be named once, got {names}")
+            raise SettingsError(
+                f"operations and regularizers must each be named once, got {names}"
+            )
         if self.copies < 1:
             raise SettingsError(f"copies must be at least 1, got {self.copies}")
         # Comparisons with NaN are false.
         if not (all(0 <= one <= 1 for one in counts) and abs(sum(counts) - 1) <= 1e-6):
-            raise SettingsError(f"count_probabilities must be >= 0 and sum to 1, got {counts}")
+            raise SettingsError(
+                f"count_probabilities must be >= 0 and sum to 1, got {counts}"
+            )
         most = len(self.walk) * self.copies
         if len(counts) > most + 1:
-            raise SettingsError(f"count_probabilities must be for at most {most} slots, got {counts}")
+            raise SettingsError(
+                f"count_probabilities must be for at most {most} slots, got {counts}"
+            )
         if self.searches_count and (len(counts) < 2 or "count" in operations):
-            raise SettingsError(f"searching K needs count_probabilities beyond 0 and no operation count, got {counts}")
-        # Computed now, because torch.compile cannot enter the lock of a cached_property; so no pickle depends on use.
-        _ = self.names, self.ranges, self.slots, self.n_of_policy, self.walk_slots, self.n_uniforms, self.steps
+            raise SettingsError(
+                "searching K needs count_probabilities beyond 0 and no operation"
+                f" count, got {counts}"
+            )
+        # Computed now, because torch.compile cannot enter the lock of a
+        # cached_property; so no pickle depends on use.
+        _ = (
+            self.names,
+            self.ranges,
+            self.slots,
+            self.n_of_policy,
+            self.walk_slots,
+            self.n_uniforms,
+            self.steps,
+        )
 
     def __repr__(self) -> str:
         """One line: the first operations, and the sizes."""
-        names = [first_of([one.name for one in each]) for each in (self.operations, self.regularizers) if each]
-        return f"SearchSpace({' and '.join(names)}; copies={self.copies}, max_count={self.max_count}, n={self.n})"
+        names = [
+            first_of([one.name for one in each])
+            for each in (self.operations, self.regularizers)
+            if each
+        ]
+        return (
+            f"SearchSpace({' and '.join(names)}; copies={self.copies},"
+            f" max_count={self.max_count}, n={self.n})"
+        )
 
     @property
     def walk(self) -> tuple[Operation, ...]:
@@ -139,12 +181,21 @@ class SearchSpace:
         """Those of operations and regularizers, which may be yours."""
         from hba.regularization.groups import find_regularizer
 
-        of_regularizers = [find_regularizer(name).function for name in {one.group for one in self.regularizers}]
-        return [one for one in (*(one.function for one in self.operations), *of_regularizers) if one is not None]
+        of_regularizers = [
+            find_regularizer(name).function
+            for name in {one.group for one in self.regularizers}
+        ]
+        return [
+            one
+            for one in (*(one.function for one in self.operations), *of_regularizers)
+            if one is not None
+        ]
 
     @functools.cached_property
     def walk_slots(self) -> slice:
-        first = sum(STAGES.index(one.stage) < STAGES.index(WALK) for one in self.operations)
+        first = sum(
+            STAGES.index(one.stage) < STAGES.index(WALK) for one in self.operations
+        )
         return slice(first, first + len(self.walk) * self.copies)
 
     @functools.cached_property
@@ -156,15 +207,25 @@ class SearchSpace:
         return tuple(found)
 
     def candidates(self, rows: Any) -> tuple[tuple[int, ...], ...]:
-        """`steps` without operations whose probability is 0 in all rows (..., n), which must be on the host."""
+        """`steps` without operations whose probability is 0 in all rows (..., n), which
+        must be on the host.
+        """
         is_used = (rows > 0).reshape(-1, self.n).any(0).tolist()
         used = {slot.operation.name for slot in self.slots if is_used[slot.probability]}
-        return tuple(tuple(one for one in step if self.operations[one].name in used) for step in self.steps)
+        return tuple(
+            tuple(one for one in step if self.operations[one].name in used)
+            for step in self.steps
+        )
 
     @functools.cached_property
     def n_uniforms(self) -> tuple[int, int]:
-        """How many random numbers to draw for a step of the walk, and for any other operation."""
-        walk, others = ([one.n_uniforms for one in self.operations if (one.stage == WALK) == is_on] for is_on in (1, 0))
+        """How many random numbers to draw for a step of the walk, and for any other
+        operation.
+        """
+        walk, others = (
+            [one.n_uniforms for one in self.operations if (one.stage == WALK) == is_on]
+            for is_on in (1, 0)
+        )
         return max(2, *walk, 0), max(2, *others, 0)
 
     @property
@@ -179,22 +240,33 @@ class SearchSpace:
 
     @functools.cached_property
     def n_of_policy(self) -> int:
-        """The number of hyperparameters of operations and of K. Their columns come first."""
+        """The number of hyperparameters of operations and of K. Their columns come
+        first.
+        """
         return self.n - len(self.regularizers)
 
     @property
     def count_columns(self) -> slice:
-        """The columns of the probabilities of one more operation; empty if K is not searched."""
-        return slice(self.n_of_policy - (self.max_count if self.searches_count else 0), self.n_of_policy)
+        """The columns of the probabilities of one more operation; empty if K is not
+        searched.
+        """
+        return slice(
+            self.n_of_policy - (self.max_count if self.searches_count else 0),
+            self.n_of_policy,
+        )
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
-        """`<Operation>.<copy>.<probability|magnitude>`, with a copy (from 1) only on the walk; then K; regularizers."""
+        """`<Operation>.<copy>.<probability|magnitude>`, with a copy (from 1) only on
+        the walk; then K; regularizers.
+        """
         return tuple(self._columns)
 
     @functools.cached_property
     def ranges(self) -> tuple[tuple[float, float], ...]:
-        """(low, high) per column: the values at logits of minus and plus infinity. Ranges of magnitudes may descend."""
+        """(low, high) per column: the values at logits of minus and plus infinity.
+        Ranges of magnitudes may descend.
+        """
         return tuple(self._columns.values())
 
     @functools.cached_property
@@ -207,7 +279,10 @@ class SearchSpace:
                 if operation.magnitude_range is not None:
                     columns[f"{prefix}.magnitude"] = operation.magnitude_range
         if self.searches_count:
-            columns |= {f"count.{k}.probability": (0.0, 1.0) for k in range(1, self.max_count + 1)}
+            columns |= {
+                f"count.{k}.probability": (0.0, 1.0)
+                for k in range(1, self.max_count + 1)
+            }
         return columns | {one.name: (one.low, one.high) for one in self.regularizers}
 
     def prefixes(self, operation: Operation) -> tuple[str, ...]:
@@ -217,7 +292,9 @@ class SearchSpace:
         return tuple(f"{operation.name}.{copy}" for copy in range(1, self.copies + 1))
 
     def decode(self, logits: Tensor) -> Tensor:
-        """Convert logits (..., n) to values (..., n) of the same dtype. Infinite logits give the exact end points."""
+        """Convert logits (..., n) to values (..., n) of the same dtype. Infinite logits
+        give the exact end points.
+        """
         low, high = self.bounds(logits.dtype, logits.device)
         scaled = self._log_bounds(logits.dtype, logits.device)
         if scaled is None:
@@ -225,18 +302,24 @@ class SearchSpace:
         is_log, first, last = scaled
         places = first.lerp(last, logits.sigmoid())
         # The exponential of a rounded logarithm is not exactly the end point.
-        return low.where(places <= first, high.where(places >= last, places.exp())).where(is_log, places)
+        return low.where(
+            places <= first, high.where(places >= last, places.exp())
+        ).where(is_log, places)
 
     def encode(self, values: Tensor) -> Tensor:
-        """Convert values (..., n) to logits (..., n), the inverse of decode. An end point gives an infinite logit.
+        """Convert values (..., n) to logits (..., n), the inverse of decode. An end
+        point gives an infinite logit.
 
-        A range of one value gives 0. Raises SettingsError for values outside their range.
+        A range of one value gives 0. Raises SettingsError for values outside their
+        range.
         """
         low, high = self.bounds(values.dtype, values.device)
         inside = (values >= low.minimum(high)) & (values <= low.maximum(high))
         if not inside.all():
             column = int((~inside).reshape(-1, self.n).any(0).nonzero()[0])
-            raise SettingsError(f"{self.names[column]} must lie in {sorted(self.ranges[column])}")
+            raise SettingsError(
+                f"{self.names[column]} must lie in {sorted(self.ranges[column])}"
+            )
         scaled = self._log_bounds(values.dtype, values.device)
         if scaled is not None:
             is_log, low, high = scaled
@@ -244,30 +327,51 @@ class SearchSpace:
         return (values - low).div(high - low).masked_fill(high == low, 0.5).logit()
 
     def initial(self, fraction: float = 0.05) -> Tensor:
-        """Logits (n,), float32, of a start: every value at (1 - fraction) low + fraction high.
+        """Logits (n,), float32, of a start: every value at (1 - fraction) low +
+        fraction high.
 
-        The paper's fraction is 0.05 (section 4, Appendix A). K, if it is searched, starts at count_probabilities, with
-        LARGEST_LOGIT for infinite logits, so that they have a gradient. Regularizers start at their initial values.
+        The paper's fraction is 0.05 (section 4, Appendix A). K, if it is searched,
+        starts at count_probabilities, with LARGEST_LOGIT for infinite logits, so that
+        they have a gradient. Regularizers start at their initial values.
         """
         import torch
 
         values = torch.full((self.n,), fraction)
         if self.searches_count:
             # Sums of the tails, because 1 minus a sum of rounded numbers may not be 0.
-            at_least = [math.fsum(self.count_probabilities[k:]) for k in range(self.max_count + 1)]
-            ratios = [after / before if before else 0.0 for before, after in itertools.pairwise(at_least)]
+            at_least = [
+                math.fsum(self.count_probabilities[k:])
+                for k in range(self.max_count + 1)
+            ]
+            ratios = [
+                after / before if before else 0.0
+                for before, after in itertools.pairwise(at_least)
+            ]
             values[self.count_columns] = torch.tensor(ratios)
         logits = values.logit()
-        logits[self.count_columns].nan_to_num_(neginf=-LARGEST_LOGIT, posinf=LARGEST_LOGIT)
-        logits[self.n_of_policy :] = torch.tensor([one.initial_logit for one in self.regularizers])
+        logits[self.count_columns].nan_to_num_(
+            neginf=-LARGEST_LOGIT, posinf=LARGEST_LOGIT
+        )
+        logits[self.n_of_policy :] = torch.tensor(
+            [one.initial_logit for one in self.regularizers]
+        )
         return logits
 
     @functools.cached_property
     def slots(self) -> tuple[Slot, ...]:
-        """All slots on images, in the order of the operations, with the copies of an operation next to each other."""
+        """All slots on images, in the order of the operations, with the copies of an
+        operation next to each other.
+        """
         column_of = {name: column for column, name in enumerate(self.names)}
         return tuple(
-            Slot(one, column_of[f"{prefix}.probability"], column_of.get(f"{prefix}.magnitude"), copy, number, prefix)
+            Slot(
+                one,
+                column_of[f"{prefix}.probability"],
+                column_of.get(f"{prefix}.magnitude"),
+                copy,
+                number,
+                prefix,
+            )
             for number, one in enumerate(self.operations)
             for copy, prefix in enumerate(self.prefixes(one))
             if one.stage != MIXING
@@ -283,20 +387,28 @@ class SearchSpace:
 
     @device_constant
     def is_searched(self, device: torch.device) -> Tensor:
-        """Which hyperparameters can move, bool (n,): all except those with a range of one value."""
+        """Which hyperparameters can move, bool (n,): all except those with a range of
+        one value.
+        """
         import torch
 
         return torch.tensor([low != high for low, high in self.ranges], device=device)
 
     @device_constant
-    def _log_bounds(self, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor, Tensor] | None:
-        """Which columns have a log scale, bool (n,), and the ends of ranges on their scales; None if there are none."""
+    def _log_bounds(
+        self, dtype: torch.dtype, device: torch.device
+    ) -> tuple[Tensor, Tensor, Tensor] | None:
+        """Which columns have a log scale, bool (n,), and the ends of ranges on their
+        scales; None if there are none.
+        """
         import torch
 
         of_regularizers = [one.scale == "log" for one in self.regularizers]
         if not any(of_regularizers):
             return None
-        is_log = torch.tensor([False] * self.n_of_policy + of_regularizers, device=device)
+        is_log = torch.tensor(
+            [False] * self.n_of_policy + of_regularizers, device=device
+        )
         low, high = self.bounds(dtype, device)
         return is_log, low.log().where(is_log, low), high.log().where(is_log, high)
 
@@ -306,7 +418,11 @@ class SearchSpace:
         import torch
 
         of_policy = self.names[: self.n_of_policy]
-        columns = [column for column, name in enumerate(of_policy) if name.endswith(".probability")]
+        columns = [
+            column
+            for column, name in enumerate(of_policy)
+            if name.endswith(".probability")
+        ]
         return torch.tensor(columns, dtype=torch.long, device=device)
 
     @device_constant
@@ -320,8 +436,17 @@ class SearchSpace:
         return SlotColumns(
             operation=columns((*(slot.number for slot in self.slots), -1)),
             probability=columns(slot.probability for slot in self.slots),
-            magnitude=columns(self.n if slot.magnitude is None else slot.magnitude for slot in self.slots),
-            signed=torch.tensor([slot.operation.signed for slot in self.slots], dtype=torch.bool, device=device),
-            count_limits=torch.tensor(self.count_probabilities).cumsum(0)[:-1].to(device),
+            magnitude=columns(
+                self.n if slot.magnitude is None else slot.magnitude
+                for slot in self.slots
+            ),
+            signed=torch.tensor(
+                [slot.operation.signed for slot in self.slots],
+                dtype=torch.bool,
+                device=device,
+            ),
+            count_limits=torch.tensor(self.count_probabilities)
+            .cumsum(0)[:-1]
+            .to(device),
             counts=torch.arange(self.n, device=device)[self.count_columns],
         )

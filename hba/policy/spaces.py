@@ -1,4 +1,6 @@
-"""Search spaces by name, the ranges of their magnitudes, and where a search in them starts."""
+"""Search spaces by name, the ranges of their magnitudes, and where a search in them
+starts.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,10 @@ from hba.errors import SettingsError
 from hba.operations import ALL, OPERATIONS, STAGED, Operation, find_operation
 from hba.operations.operation import WALK
 from hba.policy.space import LARGEST_LOGIT, SearchSpace
-from hba.regularization.regularizer import LARGEST_LOGIT as LARGEST_OF_REGULARIZER, Hyperparameter
+from hba.regularization.regularizer import (
+    LARGEST_LOGIT as LARGEST_OF_REGULARIZER,
+    Hyperparameter,
+)
 from hba.utils.text import unknown
 
 if TYPE_CHECKING:
@@ -36,33 +41,69 @@ PBA_RANGES: Mapping[str, tuple[float, float] | None] = {
     "Cutout": (0.0, 20 / PBA_SIDE_PIXELS),
     "Contrast": (0.1, 1.9),
 }
-"""PBA's operations in PBA's order, with the magnitudes at its levels 0 and 10 (Ho et al. 2019, published code)."""
+"""PBA's operations in PBA's order, with the magnitudes at its levels 0 and 10 (Ho et
+al. 2019, published code).
+"""
 
 RECIPE = (
     *("HorizontalFlip", "VerticalFlip", "QuarterTurn", "ResizedCrop", "PaddedCrop"),
-    *("BrightnessJitter", "ContrastJitter", "Hue", "Saturation", "Blur", "Noise", "Erase", "Mixup", "CutMix"),
+    *(
+        "BrightnessJitter",
+        "ContrastJitter",
+        "Hue",
+        "Saturation",
+        "Blur",
+        "Noise",
+        "Erase",
+        "Mixup",
+        "CutMix",
+    ),
 )
-"""Operations of the space `recipe` besides the walk: those that people choose by hand for their images."""
+"""Operations of the space `recipe` besides the walk: those that people choose by hand
+for their images.
+"""
 
-STN = ("Zoom", "Shear", "Rotation", "PaddedCrop", "BrightnessJitter", "ContrastJitter", "Saturation", "Hue", "Erase")
-"""Operations that Self-Tuning Networks tune: STN's (Appendix E, Erase for Cutout), and Delta-STN's affine maps."""
+STN = (
+    "Zoom",
+    "Shear",
+    "Rotation",
+    "PaddedCrop",
+    "BrightnessJitter",
+    "ContrastJitter",
+    "Saturation",
+    "Hue",
+    "Erase",
+)
+"""Operations that Self-Tuning Networks tune: STN's (Appendix E, Erase for Cutout), and
+Delta-STN's affine maps.
+"""
 
 SPACES: Mapping[str, SearchSpace] = {
     "hba": SearchSpace(),
-    "pba": SearchSpace(tuple(OPERATIONS[name].with_range(ends) for name, ends in PBA_RANGES.items())),
-    "recipe": SearchSpace(
-        (*(row for row in OPERATIONS.values() if row.name != "Cutout"), *(STAGED[name] for name in RECIPE))
+    "pba": SearchSpace(
+        tuple(OPERATIONS[name].with_range(ends) for name, ends in PBA_RANGES.items())
     ),
-    "stn": SearchSpace(tuple(row for row in STAGED.values() if row.name in STN), 2, (1.0,), always=True),
+    "recipe": SearchSpace(
+        (
+            *(row for row in OPERATIONS.values() if row.name != "Cutout"),
+            *(STAGED[name] for name in RECIPE),
+        )
+    ),
+    "stn": SearchSpace(
+        tuple(row for row in STAGED.values() if row.name in STN), 2, (1.0,), always=True
+    ),
     "full": SearchSpace((*OPERATIONS.values(), *STAGED.values())),
 }
-"""`hba`: Table 9 of the paper. `pba`: the ranges and directions of Population Based Augmentation. `recipe`: the walk of
-hba with Erase instead of Cutout, and RECIPE. `stn`: STN, all on every image. `full`: all operations of hba.
+"""`hba`: Table 9 of the paper. `pba`: the ranges and directions of Population Based
+Augmentation. `recipe`: the walk of hba with Erase instead of Cutout, and RECIPE. `stn`:
+STN, all on every image. `full`: all operations of hba.
 """
 
 
 SEARCHED_COUNT = (0.2, 0.3, 0.4, 0.1)
-"""Probabilities of 0, 1, 2 and 3 operations at which a search of K begins, unless it begins at RandAugment."""
+"""Probabilities of 0, 1, 2 and 3 operations at which a search of K begins, unless it
+begins at RandAugment.
+"""
 
 
 def search_space(
@@ -73,12 +114,15 @@ def search_space(
     regularizers: tuple[Hyperparameter, ...] = (),
     ranges: Mapping[str, tuple[float, float]] | None = None,
 ) -> SearchSpace:
-    """Return a named search space, or one with only some of its operations, or with registered ones.
+    """Return a named search space, or one with only some of its operations, or with
+    registered ones.
 
-    operations: names, in order; `all` stands for all of the named space, `-Name` leaves one out; None means all.
-    interpolation: nearest or bilinear, for operations of the walk that move pixels. searches_count: whether to search
-    the number of operations of the walk on an image, with any distribution over 0 to 3, or to the number of slots if
-    smaller. regularizers: hyperparameters tuned besides the operations. ranges: (first, last) magnitude by operation.
+    operations: names, in order; `all` stands for all of the named space, `-Name` leaves
+    one out; None means all. interpolation: nearest or bilinear, for operations of the
+    walk that move pixels. searches_count: whether to search the number of operations of
+    the walk on an image, with any distribution over 0 to 3, or to the number of slots
+    if smaller. regularizers: hyperparameters tuned besides the operations. ranges:
+    (first, last) magnitude by operation.
     """
     if name not in SPACES:
         raise SettingsError(unknown("search space", name, SPACES))
@@ -86,76 +130,137 @@ def search_space(
     chosen = _chosen(space, [ALL] if operations is None else list(operations))
     for one, magnitudes in (ranges or {}).items():
         chosen[one] = _ranged(_named(one, chosen, "ranges"), magnitudes)
-    n_slots = space.copies * sum(operation.stage == WALK for operation in chosen.values())
+    n_slots = space.copies * sum(
+        operation.stage == WALK for operation in chosen.values()
+    )
     count = SearchSpace.count_probabilities if n_slots else (1.0,)
     if searches_count and n_slots:
         # The largest possible number gets the probability of all larger ones.
         most = min(n_slots, len(SEARCHED_COUNT) - 1)
         count = (*SEARCHED_COUNT[:most], sum(SEARCHED_COUNT[most:]))
-    found = tuple(operation.with_interpolation(interpolation) for operation in chosen.values())
-    return SearchSpace(found, space.copies, count, searches_count and n_slots > 0, regularizers, space.always)
+    found = tuple(
+        operation.with_interpolation(interpolation) for operation in chosen.values()
+    )
+    return SearchSpace(
+        found,
+        space.copies,
+        count,
+        searches_count and n_slots > 0,
+        regularizers,
+        space.always,
+    )
 
 
 def _chosen(space: SearchSpace, names: list[str]) -> dict[str, Operation]:
-    """The operations of a list, by name. If the list begins with a name to leave out, it starts from all operations."""
+    """The operations of a list, by name. If the list begins with a name to leave out,
+    it starts from all operations.
+    """
     # A registered operation replaces an operation outside the walk that has its name.
-    own = {one.name: one if one.stage == WALK else find_operation(one.name) for one in space.operations}
+    own = {
+        one.name: one if one.stage == WALK else find_operation(one.name)
+        for one in space.operations
+    }
     found: dict[str, Operation] = {}
     for name in [ALL, *names] if names and names[0].startswith("-") else names:
         # Look up names to leave out too, so that the error for an unknown name says so.
-        known = own.values() if name == ALL else [own.get(name) or find_operation(name.removeprefix("-"))]
+        known = (
+            own.values()
+            if name == ALL
+            else [own.get(name) or find_operation(name.removeprefix("-"))]
+        )
         for one in () if name.startswith("-") else known:
             if one.name in found:
-                raise SettingsError(f"operations must name each operation once, got {one.name} twice")
+                raise SettingsError(
+                    f"operations must name each operation once, got {one.name} twice"
+                )
             found[one.name] = one
     for name in (name.removeprefix("-") for name in names if name.startswith("-")):
         if found.pop(name, None) is None:
-            raise SettingsError(f"operations must contain what they leave out, got -{name}; omit it")
+            raise SettingsError(
+                f"operations must contain what they leave out, got -{name}; omit it"
+            )
     if not found:
-        raise SettingsError(f"operations must be at least one, got none from {','.join(names) or 'an empty list'}")
+        raise SettingsError(
+            "operations must be at least one, got none from"
+            f" {','.join(names) or 'an empty list'}"
+        )
     return found
 
 
 def _named(name: str, operations: Mapping[str, Operation], setting: str) -> Operation:
     if name not in operations:
-        raise SettingsError(f"{setting} must name operations of the search: {unknown('operation', name, operations)}")
+        raise SettingsError(
+            f"{setting} must name operations of the search:"
+            f" {unknown('operation', name, operations)}"
+        )
     return operations[name]
 
 
 def _ranged(operation: Operation, magnitudes: tuple[float, float]) -> Operation:
-    """Return the operation with another range. Raises SettingsError for magnitudes without a meaning.
+    """Return the operation with another range. Raises SettingsError for magnitudes
+    without a meaning.
 
-    On the walk, magnitudes may be larger than in hba's spaces. Others are largest changes, and shares.
+    On the walk, magnitudes may be larger than in hba's spaces. Others are largest
+    changes, and shares.
     """
     own = operation.magnitude_range
     if own is None:
-        raise SettingsError(f"ranges must name operations with a magnitude, but {operation.name} has none")
+        raise SettingsError(
+            f"ranges must name operations with a magnitude, but {operation.name} has"
+            " none"
+        )
     least, most = min(0.0, *own) if operation.stage == WALK else min(own), max(own)
-    if not all(least <= end <= (math.inf if operation.stage == WALK else most) for end in magnitudes):
-        limits = f"be at least {least:g}" if operation.stage == WALK else f"lie in [{least:g}, {most:g}]"
-        raise SettingsError(f"ranges of {operation.name} must {limits}, got {magnitudes[0]:g}:{magnitudes[1]:g}")
+    if not all(
+        least <= end <= (math.inf if operation.stage == WALK else most)
+        for end in magnitudes
+    ):
+        limits = (
+            f"be at least {least:g}"
+            if operation.stage == WALK
+            else f"lie in [{least:g}, {most:g}]"
+        )
+        raise SettingsError(
+            f"ranges of {operation.name} must {limits}, got"
+            f" {magnitudes[0]:g}:{magnitudes[1]:g}"
+        )
     return operation.with_range(magnitudes)
 
 
-def started(space: SearchSpace, logits: Tensor, start: Mapping[str, float] | None) -> Tensor:
-    """Replace the logits (n,) of some operations at the start; the new ones lie within 3.
+def started(
+    space: SearchSpace, logits: Tensor, start: Mapping[str, float] | None
+) -> Tensor:
+    """Replace the logits (n,) of some operations at the start; the new ones lie within
+    3.
 
-    start: the value of all copies in natural units, by `Name` or `Name.probability` and `Name.magnitude`. Raises
-    SettingsError for a name that is not in the space, and for a value outside its range.
+    start: the value of all copies in natural units, by `Name` or `Name.probability` and
+    `Name.magnitude`. Raises SettingsError for a name that is not in the space, and for
+    a value outside its range.
     """
     logits, names = logits.clone(), space.names
     operations = {one.name: one for one in space.operations}
     for key, value in (start or {}).items():
         name, _, kind = key.partition(".")
         kind, operation = kind or "probability", _named(name, operations, "start")
-        columns = [names.index(column) for one in space.prefixes(operation) if (column := f"{one}.{kind}") in names]
+        columns = [
+            names.index(column)
+            for one in space.prefixes(operation)
+            if (column := f"{one}.{kind}") in names
+        ]
         if not columns:
-            known = "probability" if operation.magnitude_range is None else "probability and magnitude"
-            raise SettingsError(f"start must name values of an operation; {name} has {known}, got {key}")
+            known = (
+                "probability"
+                if operation.magnitude_range is None
+                else "probability and magnitude"
+            )
+            raise SettingsError(
+                f"start must name values of an operation; {name} has {known}, got {key}"
+            )
         first, last = space.ranges[columns[0]]
         low, high = sorted((first, last))
         if not low <= value <= high:
-            raise SettingsError(f"start of {name}.{kind} must lie in [{low:g}, {high:g}], got {value:g}")
+            raise SettingsError(
+                f"start of {name}.{kind} must lie in [{low:g}, {high:g}], got {value:g}"
+            )
         place = (value - first) / (last - first) if low < high else 0.5
         # Stay away from the ends, where the gradient vanishes.
         end = 1 / (1 + math.exp(LARGEST_LOGIT))
@@ -166,70 +271,109 @@ def started(space: SearchSpace, logits: Tensor, start: Mapping[str, float] | Non
 
 RANDAUGMENT_STRENGTH = 0.3
 """Share of a range: torchvision's RandAugment has magnitude 9 of 0 to 30 by default."""
-_ENHANCED = dict.fromkeys(("Brightness", "Color", "Contrast", "Sharpness"), (1.27, 0.73))
+_ENHANCED = dict.fromkeys(
+    ("Brightness", "Color", "Contrast", "Sharpness"), (1.27, 0.73)
+)
 RANDAUGMENT_MAGNITUDES: Mapping[str, tuple[float, ...]] = {
-    **{"ShearX": (0.09,), "ShearY": (0.09,), "TranslateX": (0.136,), "TranslateY": (0.136,), "Rotate": (9.0,)},
+    **{
+        "ShearX": (0.09,),
+        "ShearY": (0.09,),
+        "TranslateX": (0.136,),
+        "TranslateY": (0.136,),
+        "Rotate": (9.0,),
+    },
     **{"Solarize": (178.5,), "Posterize": (7.0,), **_ENHANCED},
 }
-"""Magnitudes of torchvision's RandAugment in natural units, by copy. Enhancers have a sign there; here they are above 1
-in the first copy and below 1 in the second. Translations reach 150/331 of the side there.
+"""Magnitudes of torchvision's RandAugment in natural units, by copy. Enhancers have a
+sign there; here they are above 1 in the first copy and below 1 in the second.
+Translations reach 150/331 of the side there.
 """
 RANDAUGMENT_COUNT = (1 - 1 / 14**2, (13 / 14) ** 2 / (1 - 1 / 14**2))
-"""Probabilities of a first operation, and of a second: RandAugment draws 2 of 14, one of which does nothing."""
+"""Probabilities of a first operation, and of a second: RandAugment draws 2 of 14, one
+of which does nothing.
+"""
 LEAST_PROBABILITY = 0.2
-"""Initial probability of operations that RandAugment lacks. A search learns little about what it rarely draws."""
+"""Initial probability of operations that RandAugment lacks. A search learns little
+about what it rarely draws.
+"""
 
 
 def randaugment(space: SearchSpace) -> Tensor:
-    """Logits (n,) of RandAugment (Cubuk et al. 2020) as a policy of the space; those of operations lie within 3.
+    """Logits (n,) of RandAugment (Cubuk et al. 2020) as a policy of the space; those of
+    operations lie within 3.
 
-    It has torchvision's defaults: all its operations are equally likely. Operations that it lacks are less likely, and
-    their magnitude is 0.3 of the range away from the identity. K, if it is searched, is 2, minus the share of the
-    operation that does nothing, and sometimes more. Magnitudes outside a range start at the nearest end.
+    It has torchvision's defaults: all its operations are equally likely. Operations
+    that it lacks are less likely, and their magnitude is 0.3 of the range away from the
+    identity. K, if it is searched, is 2, minus the share of the operation that does
+    nothing, and sometimes more. Magnitudes outside a range start at the nearest end.
     """
     names = (*RANDAUGMENT_MAGNITUDES, "AutoContrast", "Equalize")
-    counts = {f"count.{k}.probability": probability for k, probability in enumerate(RANDAUGMENT_COUNT, 1)}
+    counts = {
+        f"count.{k}.probability": probability
+        for k, probability in enumerate(RANDAUGMENT_COUNT, 1)
+    }
     return _start(space, {f"{name}.1.probability": 0.5 for name in names} | counts)
 
 
 def of_row(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
-    """Logits (n,) of a policy of another space, matched by the names of hyperparameters; operations lie within 3.
+    """Logits (n,) of a policy of another space, matched by the names of
+    hyperparameters; operations lie within 3.
 
-    row: the values in natural units. A value outside a range of this space starts at the nearest end. If the policy has
-    fewer copies of an operation, they are repeated. Operations that it lacks, and a higher K, start as in randaugment;
-    regularizers start at their initial values. Raises SettingsError if the policy shares no operation with the space,
-    or no regularizer if the space has no operations.
+    row: the values in natural units. A value outside a range of this space starts at
+    the nearest end. If the policy has fewer copies of an operation, they are repeated.
+    Operations that it lacks, and a higher K, start as in randaugment; regularizers
+    start at their initial values. Raises SettingsError if the policy shares no
+    operation with the space, or no regularizer if the space has no operations.
     """
-    wanted = {f"{space.prefixes(one)[0]}.probability": one.name for one in space.operations}
+    wanted = {
+        f"{space.prefixes(one)[0]}.probability": one.name for one in space.operations
+    }
     wanted = wanted or {one.name: one.name for one in space.regularizers}
     if wanted.keys().isdisjoint(row):
-        raise SettingsError(f"init_from must be a schedule with at least one of {', '.join(wanted.values())}")
+        raise SettingsError(
+            "init_from must be a schedule with at least one of"
+            f" {', '.join(wanted.values())}"
+        )
     return _start(space, row)
 
 
 def _start(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
-    """Logits (n,) of values that may be incomplete, kept away from the ends of ranges, where the gradient vanishes."""
+    """Logits (n,) of values that may be incomplete, kept away from the ends of ranges,
+    where the gradient vanishes.
+    """
     import torch
 
-    values = torch.tensor([row.get(name, LEAST_PROBABILITY) for name in space.names], dtype=torch.float64)
+    values = torch.tensor(
+        [row.get(name, LEAST_PROBABILITY) for name in space.names], dtype=torch.float64
+    )
     for slot in space.slots:
         name, source = slot.operation.name, slot.prefix
         if slot.operation.stage == WALK:
-            n_copies = sum(f"{name}.{one}.probability" in row for one in range(1, space.copies + 1))
+            n_copies = sum(
+                f"{name}.{one}.probability" in row for one in range(1, space.copies + 1)
+            )
             source = f"{name}.{slot.copy % n_copies + 1 if n_copies else 0}"
         values[slot.probability] = row.get(f"{source}.probability", LEAST_PROBABILITY)
         if slot.magnitude is not None:
-            values[slot.magnitude] = row.get(f"{source}.magnitude", _magnitude(slot.operation, slot.copy))
+            values[slot.magnitude] = row.get(
+                f"{source}.magnitude", _magnitude(slot.operation, slot.copy)
+            )
     for column, one in enumerate(space.regularizers, space.n_of_policy):
         values[column] = row.get(one.name, one.initial)
     low, high = space.bounds(values.dtype, values.device)
     most = torch.full_like(values, LARGEST_LOGIT)
     most[space.n_of_policy :] = LARGEST_OF_REGULARIZER
-    return space.encode(values.clamp(low.minimum(high), low.maximum(high))).clamp(-most, most).float()
+    return (
+        space.encode(values.clamp(low.minimum(high), low.maximum(high)))
+        .clamp(-most, most)
+        .float()
+    )
 
 
 def _magnitude(operation: Operation, copy: int) -> float:
-    """RandAugment's magnitude, or else RANDAUGMENT_STRENGTH of the range; the caller clamps it into the range."""
+    """RandAugment's magnitude, or else RANDAUGMENT_STRENGTH of the range; the caller
+    clamps it into the range.
+    """
     assert operation.magnitude_range is not None
     if operation.name in RANDAUGMENT_MAGNITUDES:
         of_copies = RANDAUGMENT_MAGNITUDES[operation.name]
@@ -241,14 +385,20 @@ def _magnitude(operation: Operation, copy: int) -> float:
 
 
 def strong_end(operation: Operation, copy: int) -> float | None:
-    """The end of a magnitude's range that is farther from the identity, for a copy counted from 0.
+    """The end of a magnitude's range that is farther from the identity, for a copy
+    counted from 0.
 
-    If the identity lies inside the range, even copies get the upper end, odd ones the lower. None without an identity.
+    If the identity lies inside the range, even copies get the upper end, odd ones the
+    lower. None without an identity.
     """
     assert operation.magnitude_range is not None
     low, high = sorted(operation.magnitude_range)
     nothing = operation.identity
     if nothing is None:
         return None
-    is_low = copy % 2 == 1 if low < nothing < high else abs(low - nothing) > abs(high - nothing)
+    is_low = (
+        copy % 2 == 1
+        if low < nothing < high
+        else abs(low - nothing) > abs(high - nothing)
+    )
     return low if is_low else high

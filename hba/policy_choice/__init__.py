@@ -1,4 +1,6 @@
-"""One call that finds and tests an augmentation: search, contest, test, and a trained network."""
+"""One call that finds and tests an augmentation: search, contest, test, and a trained
+network.
+"""
 
 from hba.policy_choice.auto import AutoResult, auto
 from hba.policy_choice.callbacks import AutoCallback

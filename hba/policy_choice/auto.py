@@ -1,4 +1,6 @@
-"""hba.auto: finds the best augmentation for a folder of images, and trains a network with it."""
+"""hba.auto: finds the best augmentation for a folder of images, and trains a network
+with it.
+"""
 
 import dataclasses
 import threading
@@ -49,9 +51,11 @@ PREDICTIONS = 20
 class AutoResult:
     """The result of a run.
 
-    answer: what to use, and how sure that is. policy: the best row, as a schedule. chosen: its name; `search` is the
-    policy of the search. results: the test; None before its first training. finished: whether all phases have ended.
-    folder: contains policy.json, network.pt, network.json, pipeline.py and report.html, and the files of the phases.
+    answer: what to use, and how sure that is. policy: the best row, as a schedule.
+    chosen: its name; `search` is the policy of the search. results: the test; None
+    before its first training. finished: whether all phases have ended. folder: contains
+    policy.json, network.pt, network.json, pipeline.py and report.html, and the files of
+    the phases.
     """
 
     answer: str
@@ -84,50 +88,78 @@ def auto(
 ) -> AutoResult:
     """Find an augmentation, test it, and train a network with it, within a time budget.
 
-    It plans networks, image sizes and epochs that fit the budget, and trains them to choose one. It searches for a
-    policy (`hba.search`). It compares whole trainings with this policy, with recipes, with
-    RandAugment and without augmentation on validation images, chooses the best, and measures it on test images next to
-    none and RandAugment (`hba.evaluate`). So the test images have no influence on the choice.
+    It plans networks, image sizes and epochs that fit the budget, and trains them to
+    choose one. It searches for a policy (`hba.search`). It compares whole trainings
+    with this policy, with recipes, with RandAugment and without augmentation on
+    validation images, chooses the best, and measures it on test images next to none and
+    RandAugment (`hba.evaluate`). So the test images have no influence on the choice.
 
-    data: a folder of labelled images or another kind of data in files, the name of a data set, or a pair (train, test)
-    of torch Datasets or lists of (image, label); None is the example digits. budget_seconds: by default 20 minutes on a
-    CPU, 10 on a GPU. out: the folder of the run, by default a new one in runs/. resume: continue the run in `out`, for
-    whatever reason it stopped; you may give another budget_seconds, and data that have moved. A run that has ended only
-    shows its answer again. A run that has no plan yet begins again with the given arguments. network: your own network,
-    which is copied. space, jobs, cluster: as in hba.search and hba.evaluate; jobs None means one for each thread of a
-    CPU. against: names or files to compare the best row with in the test. settings: fields of SearchConfig, of its
-    algorithm and of EvaluationConfig, which are then not chosen.
+    data: a folder of labelled images or another kind of data in files, the name of a
+    data set, or a pair (train, test) of torch Datasets or lists of (image, label); None
+    is the example digits. budget_seconds: by default 20 minutes on a CPU, 10 on a GPU.
+    out: the folder of the run, by default a new one in runs/. resume: continue the run
+    in `out`, for whatever reason it stopped; you may give another budget_seconds, and
+    data that have moved. A run that has ended only shows its answer again. A run that
+    has no plan yet begins again with the given arguments. network: your own network,
+    which is copied. space, jobs, cluster: as in hba.search and hba.evaluate; jobs None
+    means one for each thread of a CPU. against: names or files to compare the best row
+    with in the test. settings: fields of SearchConfig, of its algorithm and of
+    EvaluationConfig, which are then not chosen.
 
-    A KeyboardInterrupt ends the current phase; answer and `out` have the results so far. HbaError: what cannot work.
+    A KeyboardInterrupt ends the current phase; answer and `out` have the results so
+    far. HbaError: what cannot work.
     """
     callback = callback or AutoCallback()
     if size() > 1:
-        raise SettingsError("hba auto runs in one process, and starts others itself; omit torchrun")
+        raise SettingsError(
+            "hba auto runs in one process, and starts others itself; omit torchrun"
+        )
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the run to resume")
     datasets: Any = data if is_pair(data) else None
     if datasets is None and not isinstance(data, str | Path | None):
-        raise SettingsError(f"data must be a folder, a name, or a pair (train, test), got {type(data).__name__}")
+        raise SettingsError(
+            "data must be a folder, a name, or a pair (train, test), got"
+            f" {type(data).__name__}"
+        )
     given = {**settings, **({"space": space} if isinstance(space, str) else {})}
     given |= {} if against is None else {"against": words(against)}
-    place = None if data is None else name_of_dataset(data, settings) if datasets else str(data)
-    folder = Path(out) if out is not None else new_folder(RUNS, run_name(place or "digits"))
+    place = (
+        None
+        if data is None
+        else name_of_dataset(data, settings)
+        if datasets
+        else str(data)
+    )
+    folder = (
+        Path(out) if out is not None else new_folder(RUNS, run_name(place or "digits"))
+    )
     with run_lock(folder):
         is_planned = (folder / AUTO_NAME).exists()
         if resume and data is None and not is_planned:
-            raise RunError(f"{folder} has no plan to resume; begin the run again, with its data and options")
+            raise RunError(
+                f"{folder} has no plan to resume; begin the run again, with its data"
+                " and options"
+            )
         if resumes(resume, folder / AUTO_NAME):
             if given:
-                raise SettingsError(f"a resumed run keeps its settings; omit {min(given)}")
+                raise SettingsError(
+                    f"a resumed run keeps its settings; omit {min(given)}"
+                )
             record = _resumed(folder, place, budget_seconds, jobs)
             if record.is_ended:
                 text = "has ended, and only shows its answer; for a new run, use"
                 callback.said(f"The run in {folder} {text}: {record.command}")
         elif is_planned:
-            raise RunError(f"{folder} already holds a run: add --resume to resume it, or choose another --out")
+            raise RunError(
+                f"{folder} already holds a run: add --resume to resume it, or choose"
+                " another --out"
+            )
         else:
             of_own = custom_components(network, space)
-            record = planned(place, budget_seconds, jobs, of_own, given, callback.said, datasets)
+            record = planned(
+                place, budget_seconds, jobs, of_own, given, callback.said, datasets
+            )
             record.save(folder)
         own: dict[str, Any] = {} if network is None else {"network": network}
         own |= {"space": space} if isinstance(space, SearchSpace) else {}
@@ -141,7 +173,9 @@ def auto(
         return finished(run)
 
 
-def _resumed(folder: Path, data: str | None, budget_seconds: float | None, jobs: int | None) -> AutoRecord:
+def _resumed(
+    folder: Path, data: str | None, budget_seconds: float | None, jobs: int | None
+) -> AutoRecord:
     """The record of a run to resume, with another place of its data or budget if given.
 
     Raises RunError if these are given for a run that has ended, and SettingsError for
@@ -149,7 +183,9 @@ def _resumed(folder: Path, data: str | None, budget_seconds: float | None, jobs:
     """
     before = AutoRecord.read(folder)
     if jobs not in (None, before.n_jobs):
-        text = f"a resumed run keeps its jobs, {before.n_jobs}, but got {jobs}; omit jobs"
+        text = (
+            f"a resumed run keeps its jobs, {before.n_jobs}, but got {jobs}; omit jobs"
+        )
         raise SettingsError(text)
     record = before
     if data is not None:
@@ -159,7 +195,9 @@ def _resumed(folder: Path, data: str | None, budget_seconds: float | None, jobs:
         budget = budget_of(budget_seconds, torch.device("cpu"), is_example=False)
         record = record.with_budget(*budget)
     if before.is_ended and record != before:
-        text = "has ended, so it can use neither more time nor other data; for a new run"
+        text = (
+            "has ended, so it can use neither more time nor other data; for a new run"
+        )
         raise RunError(f"the run in {folder} {text}, use: {record.command}")
     return record
 
@@ -167,8 +205,8 @@ def _resumed(folder: Path, data: str | None, budget_seconds: float | None, jobs:
 def finished(run: AutoRun) -> AutoResult:
     """Write the files of the run, and return its result.
 
-    The answer comes first. Ctrl-C, a full disk or another problem with one of the files ends in a warning, and changes
-    nothing else.
+    The answer comes first. Ctrl-C, a full disk or another problem with one of the files
+    ends in a warning, and changes nothing else.
     """
     folder, results = run.folder, run.results
     chosen = run.record.chosen or (RANDAUGMENT if run.found is None else FOUND)
@@ -197,24 +235,39 @@ def finished(run: AutoRun) -> AutoResult:
     _write(ONNX_NAME, lambda: _write_onnx(run), folder)
     is_finished = len(run.record.ended) == len(PHASES)
     page = report[0] if report else None
-    return AutoResult(answer, policy, chosen, results, is_finished, folder, run.record, page)
+    return AutoResult(
+        answer, policy, chosen, results, is_finished, folder, run.record, page
+    )
 
 
 def _write(what: str, write: Callable[[], None], folder: Path) -> None:
-    """Call a function that writes a file; an HbaWarning if it fails, because the run may have taken hours."""
+    """Call a function that writes a file; an HbaWarning if it fails, because the run
+    may have taken hours.
+    """
     try:
         write()
     except KeyboardInterrupt:
-        warnings.warn(f"{what} was not written, because of Ctrl-C; add --resume to write it", HbaWarning, stacklevel=4)
+        warnings.warn(
+            f"{what} was not written, because of Ctrl-C; add --resume to write it",
+            HbaWarning,
+            stacklevel=4,
+        )
     except Exception as error:
-        text = f"{what} was not written: {reason_of(error)}; add --resume to write it. All else is in {folder}"
+        text = (
+            f"{what} was not written: {reason_of(error)}; add --resume to write it. All"
+            f" else is in {folder}"
+        )
         warnings.warn(text, HbaWarning, stacklevel=4)
 
 
 def _write_onnx(run: AutoRun) -> None:
     """Write network.onnx if the budget has time for it."""
     folder, budget = run.folder, run.record.budget_seconds
-    if not seconds_for_onnx(budget) or not (folder / NETWORK_NAME).exists() or (folder / ONNX_NAME).exists():
+    if (
+        not seconds_for_onnx(budget)
+        or not (folder / NETWORK_NAME).exists()
+        or (folder / ONNX_NAME).exists()
+    ):
         return
     run.callback.said(f"Writing {ONNX_NAME}, about {duration(ONNX_SECONDS)}")
     if note := write_onnx(folder):
@@ -222,13 +275,17 @@ def _write_onnx(run: AutoRun) -> None:
 
 
 def _milliseconds(folder: Path) -> float | None:
-    """The time in which the kept network predicts one image on this CPU; None if there is none that can be loaded."""
+    """The time in which the kept network predicts one image on this CPU; None if there
+    is none that can be loaded.
+    """
     try:
         network = load_network(folder)
     except HbaError:
         return None
     info, seconds = network.info, list[float]()
-    image = torch.zeros(1, info.channels, info.image_size, info.image_size, dtype=torch.uint8)
+    image = torch.zeros(
+        1, info.channels, info.image_size, info.image_size, dtype=torch.uint8
+    )
     for _ in range(PREDICTIONS):
         began = time.perf_counter()
         network.predict(image)
@@ -237,14 +294,30 @@ def _milliseconds(folder: Path) -> float | None:
 
 
 def _policy(chosen: str, run: AutoRun) -> Schedule:
-    """The best row. A recipe gets the settings and the images of the run, like the policy of a search."""
+    """The best row. A recipe gets the settings and the images of the run, like the
+    policy of a search.
+    """
     found = run.found
     if chosen == FOUND and found is not None:
         return found
     recipe = RECIPES[chosen].make()
     if found is None:
         return recipe
-    names = ("dataset", "class_names", "image_size", "model", "train_images", "val_images", "images_seen", "settings")
-    of_run = {name: found.provenance[name] for name in names if name in found.provenance}
-    # Trainings fill what a recipe uncovers with the mean color of the images, as the search does.
-    return dataclasses.replace(recipe, fill=found.fill, provenance={**of_run, **recipe.provenance})
+    names = (
+        "dataset",
+        "class_names",
+        "image_size",
+        "model",
+        "train_images",
+        "val_images",
+        "images_seen",
+        "settings",
+    )
+    of_run = {
+        name: found.provenance[name] for name in names if name in found.provenance
+    }
+    # Trainings fill what a recipe uncovers with the mean color of the images, as the
+    # search does.
+    return dataclasses.replace(
+        recipe, fill=found.fill, provenance={**of_run, **recipe.provenance}
+    )

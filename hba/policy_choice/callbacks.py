@@ -27,7 +27,9 @@ class AutoCallback:
 
 
 class AutoProgress(ProgressBar, AutoCallback):
-    """A progress bar in a terminal or a notebook, with the remaining time of all phases."""
+    """A progress bar in a terminal or a notebook, with the remaining time of all
+    phases.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +50,9 @@ class AutoProgress(ProgressBar, AutoCallback):
 
 
 class Phases:
-    """Counts the planned seconds of phases. seconds: the planned ones, by phase; a later plan may change them."""
+    """Counts the planned seconds of phases. seconds: the planned ones, by phase; a
+    later plan may change them.
+    """
 
     def __init__(self, callback: AutoCallback, seconds: Mapping[str, float]) -> None:
         self.callback, self.seconds = callback, dict(seconds)
@@ -64,9 +68,15 @@ class Phases:
         self.callback.advanced(phase, done, sum(self.seconds.values()))
 
     def stepper(
-        self, phase: str, n_steps: int, first: float = 0.0, last: float = 1.0, pace: Pace | None = None
+        self,
+        phase: str,
+        n_steps: int,
+        first: float = 0.0,
+        last: float = 1.0,
+        pace: Pace | None = None,
     ) -> Callable[[], None]:
-        """Return a function to call after each of n_steps steps, which take the phase from share first to last.
+        """Return a function to call after each of n_steps steps, which take the phase
+        from share first to last.
 
         pace: counts the steps too, and raises TooSlow.
         """
@@ -83,7 +93,9 @@ class Phases:
 
 
 class SearchSteps(SearchCallback):
-    """The callback of a run's search. is_over: whether its time is over; it then ends with its results so far."""
+    """The callback of a run's search. is_over: whether its time is over; it then ends
+    with its results so far.
+    """
 
     def __init__(self, phases: Phases, phase: str, is_over: Callable[[], bool]) -> None:
         self.phases, self.phase, self.is_over, self.total = phases, phase, is_over, 1
@@ -91,7 +103,9 @@ class SearchSteps(SearchCallback):
     def images_read(self, done: int, total: int) -> None:
         self.phases.callback.images_read(done, total)
 
-    def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
+    def started(
+        self, step: int, total_steps: int, batch_size: int, n_epochs: int
+    ) -> None:
         self.total = max(1, total_steps)
 
     def step_done(self, step: int) -> None:
@@ -102,17 +116,20 @@ class SearchSteps(SearchCallback):
 
 
 class TimeOver(Exception):
-    """The time of the test is over: no more trainings start, and the finished ones are stored."""
+    """The time of the test is over: no more trainings start, and the finished ones are
+    stored.
+    """
 
 
 class EvaluationSteps(EvaluationCallback):
     """The callback of a run's test.
 
-    It raises TimeOver when the time is over and all rows have their first seed, with which the network is kept. So rows
-    always share a seed. It raises TooSlow, before the first training has ended, if the trainings are too slow.
+    It raises TimeOver when the time is over and all rows have their first seed, with
+    which the network is kept. So rows always share a seed. It raises TooSlow, before
+    the first training has ended, if the trainings are too slow.
 
-    is_over: whether the time of the run is over.
-    pace_of: returns the pace of trainings with so many steps each; None if they cannot get fewer epochs.
+    is_over: whether the time of the run is over. pace_of: returns the pace of trainings
+    with so many steps each; None if they cannot get fewer epochs.
     """
 
     def __init__(
@@ -122,7 +139,12 @@ class EvaluationSteps(EvaluationCallback):
         is_over: Callable[[], bool],
         pace_of: Callable[[int], Pace | None],
     ) -> None:
-        self.phases, self.phase, self.is_over, self.pace_of = phases, phase, is_over, pace_of
+        self.phases, self.phase, self.is_over, self.pace_of = (
+            phases,
+            phase,
+            is_over,
+            pace_of,
+        )
         self._step: Callable[[], None] = lambda: None
         self._first_seed = 0
         self._without_first_seed = set[str]()
@@ -132,7 +154,9 @@ class EvaluationSteps(EvaluationCallback):
 
     def planned(self, plan: EvaluationPlan) -> None:
         self._first_seed = plan.config.first_seed
-        self._without_first_seed = {row.name for row in plan.result.rows if self._first_seed not in row.seeds}
+        self._without_first_seed = {
+            row.name for row in plan.result.rows if self._first_seed not in row.seeds
+        }
         if plan.folder is not None and not is_kept(plan.folder):
             # The training of the network, which its result alone does not replace.
             self._without_first_seed.add(plan.result.rows[0].name)
@@ -145,8 +169,12 @@ class EvaluationSteps(EvaluationCallback):
         self._step()
         self._check_time()
 
-    def training_done(self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]) -> None:
-        self.phases.callback.said(f"Test, seed {seed}, {name}: {test.error_percent:.2f} % test error")
+    def training_done(
+        self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]
+    ) -> None:
+        self.phases.callback.said(
+            f"Test, seed {seed}, {name}: {test.error_percent:.2f} % test error"
+        )
         if seed == self._first_seed:
             self._without_first_seed.discard(name)
         self._check_time()

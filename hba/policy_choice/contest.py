@@ -7,12 +7,13 @@ l_rsi     outcomes[r][s]     losses of validation images i after the training, c
     for each seed
         train with each remaining row, on the images that the seed does not hold out
         drop the rows whose mean loss is clearly above the lowest, and all but a few
-    choose the remaining row with the lowest mean loss, but the search's policy only if it is one standard error better
-        than the best recipe
+    choose the remaining row with the lowest mean loss, but the search's policy only if
+        it is one standard error better than the best recipe
 
-Rows share weights, batches and images of a seed, so their differences are paired by image. A row is clearly behind if
-its mean difference to the best is more than CLEARLY standard errors, over images and, from the second seed on, over
-seeds. Races of this kind go back to Maron and Moore (1994), "Hoeffding races".
+Rows share weights, batches and images of a seed, so their differences are paired by
+image. A row is clearly behind if its mean difference to the best is more than CLEARLY
+standard errors, over images and, from the second seed on, over seeds. Races of this
+kind go back to Maron and Moore (1994), "Hoeffding races".
 """
 
 import contextlib
@@ -43,17 +44,23 @@ from hba.utils.files import read_text, reason_of, write_text
 
 N_FOLDS, N_VAL_FOLDS = 5, 2
 CLEARLY = (3.0, 2.0)
-"""Standard errors by which a dropped row is behind: after one seed, whose luck they do not include, and later."""
+"""Standard errors by which a dropped row is behind: after one seed, whose luck they do
+not include, and later.
+"""
 MOST_LEFT = (3, 3, 3)
 """Largest number of remaining rows after the first, the second, and each later seed."""
 FIRST_SEED = 1_000
-"""First seed of its trainings. The test uses others, so its weights and batches had no influence on the choice."""
+"""First seed of its trainings. The test uses others, so its weights and batches had no
+influence on the choice.
+"""
 DIGITS, DIVERGED = 4, 1e6
 """Decimals of the losses in the file, and the loss of a training that diverged."""
 
 
 class Outcome(NamedTuple):
-    """The result of a training. losses: of each validation image in nats, calibrated. error: in per cent."""
+    """The result of a training. losses: of each validation image in nats, calibrated.
+    error: in per cent.
+    """
 
     losses: tuple[float, ...]
     error: float
@@ -65,8 +72,8 @@ Losses = Mapping[str, Sequence[np.ndarray]]
 
 @dataclass
 class Contest:
-    """Results of the trainings so far. file: written after each training. has_same_images: whether all seeds are
-    measured on the same images.
+    """Results of the trainings so far. file: written after each training.
+    has_same_images: whether all seeds are measured on the same images.
     """
 
     rows: tuple[str, ...]
@@ -75,18 +82,24 @@ class Contest:
     outcomes: dict[str, dict[int, Outcome]] = field(default_factory=dict)
 
     @staticmethod
-    def begun(rows: Sequence[str], file: Path, *, has_same_images: bool = False) -> "Contest":
-        """A new contest, or the one in the file. Raises RunError if the file cannot be read."""
+    def begun(
+        rows: Sequence[str], file: Path, *, has_same_images: bool = False
+    ) -> "Contest":
+        """A new contest, or the one in the file. Raises RunError if the file cannot be
+        read.
+        """
         found = Contest(tuple(rows), file, has_same_images, {name: {} for name in rows})
         if file.exists():
             try:
                 for name, of_row in json.loads(read_text(file)).items():
                     found.outcomes[name] = {
-                        int(seed): Outcome(tuple(one), error) for seed, (one, error) in of_row.items()
+                        int(seed): Outcome(tuple(one), error)
+                        for seed, (one, error) in of_row.items()
                     }
             except Exception as error:
                 raise RunError(
-                    f"{file} cannot be read ({reason_of(error)}); remove it to start the contest again"
+                    f"{file} cannot be read ({reason_of(error)}); remove it to start"
+                    " the contest again"
                 ) from None
         return found
 
@@ -99,18 +112,29 @@ class Contest:
         return [row for row in self.left(seed) if seed not in self.outcomes[row]]
 
     def left(self, n_seeds: int) -> list[str]:
-        """The rows that remain after n_seeds seeds, the best first; all rows before the first seed has ended."""
+        """The rows that remain after n_seeds seeds, the best first; all rows before the
+        first seed has ended.
+        """
         left = [*self.rows]
         for n in range(1, n_seeds + 1):
-            left = survivors(self.losses(left, n), MOST_LEFT[min(n, len(MOST_LEFT)) - 1], self.has_same_images)
+            left = survivors(
+                self.losses(left, n),
+                MOST_LEFT[min(n, len(MOST_LEFT)) - 1],
+                self.has_same_images,
+            )
         return left
 
     def losses(self, rows: Iterable[str], n_seeds: int) -> Losses:
-        return {row: [np.array(self.outcomes[row][seed].losses) for seed in range(n_seeds)] for row in rows}
+        return {
+            row: [np.array(self.outcomes[row][seed].losses) for seed in range(n_seeds)]
+            for row in rows
+        }
 
     @property
     def n_seeds(self) -> int:
-        """Number of seeds that have ended: all rows that remained have trained with them."""
+        """Number of seeds that have ended: all rows that remained have trained with
+        them.
+        """
         n = 0
         while not self.missing(n):
             n += 1
@@ -118,8 +142,8 @@ class Contest:
 
     @property
     def best(self) -> str | None:
-        """The chosen row; None before the first seed has ended. A recipe that is less than a standard error behind the
-        search's policy wins against it.
+        """The chosen row; None before the first seed has ended. A recipe that is less
+        than a standard error behind the search's policy wins against it.
         """
         if not self.n_seeds:
             return None
@@ -127,16 +151,27 @@ class Contest:
         if first != FOUND or not others:
             return first
         losses = self.losses([first, others[0]], self.n_seeds)
-        mean, error = mean_and_error(losses[others[0]], losses[first], self.has_same_images)
+        mean, error = mean_and_error(
+            losses[others[0]], losses[first], self.has_same_images
+        )
         return first if mean > error else others[0]
 
     def table(self) -> list[dict[str, Any]]:
-        """For each row, mean calibrated loss and error of each seed, and after how many seeds it was dropped."""
-        ends = {row: n for n in range(self.n_seeds, 0, -1) for row in {*self.left(n - 1)} - {*self.left(n)}}
+        """For each row, mean calibrated loss and error of each seed, and after how many
+        seeds it was dropped.
+        """
+        ends = {
+            row: n
+            for n in range(self.n_seeds, 0, -1)
+            for row in {*self.left(n - 1)} - {*self.left(n)}
+        }
         return [
             {
                 "name": row,
-                "losses": {str(seed): round(float(np.mean(one.losses)), DIGITS) for seed, one in found.items()},
+                "losses": {
+                    str(seed): round(float(np.mean(one.losses)), DIGITS)
+                    for seed, one in found.items()
+                },
                 "errors": {str(seed): one.error for seed, one in found.items()},
                 "dropped_after": ends.get(row),
             }
@@ -145,19 +180,33 @@ class Contest:
 
 
 def survivors(losses: Losses, most: int, has_same_images: bool = False) -> list[str]:
-    """At most `most` rows that are not clearly behind, the one with the lowest mean loss first."""
+    """At most `most` rows that are not clearly behind, the one with the lowest mean
+    loss first.
+    """
     order = sorted(losses, key=lambda row: float(np.concatenate([*losses[row]]).mean()))
-    behind = {row: mean_and_error(losses[row], losses[order[0]], has_same_images) for row in order[1:most]}
+    behind = {
+        row: mean_and_error(losses[row], losses[order[0]], has_same_images)
+        for row in order[1:most]
+    }
     clearly = CLEARLY[len(losses[order[0]]) > 1]
-    return [order[0], *(row for row, (mean, error) in behind.items() if mean <= clearly * error)]
+    return [
+        order[0],
+        *(row for row, (mean, error) in behind.items() if mean <= clearly * error),
+    ]
 
 
 def mean_and_error(
-    losses: Sequence[np.ndarray], minus: Sequence[np.ndarray], has_same_images: bool = False
+    losses: Sequence[np.ndarray],
+    minus: Sequence[np.ndarray],
+    has_same_images: bool = False,
 ) -> tuple[float, float]:
-    """Mean and standard error of the difference of two rows, over the images of all seeds, and over several seeds."""
+    """Mean and standard error of the difference of two rows, over the images of all
+    seeds, and over several seeds.
+    """
     differences = [one - other for one, other in zip(losses, minus, strict=True)]
-    by_image = np.mean(differences, axis=0) if has_same_images else np.concatenate(differences)
+    by_image = (
+        np.mean(differences, axis=0) if has_same_images else np.concatenate(differences)
+    )
     by_seed = [one.mean() for one in differences]
     variance = by_image.var(ddof=1) / len(by_image)
     variance += np.var(by_seed, ddof=1) / len(by_seed) if len(by_seed) > 1 else 0.0
@@ -165,7 +214,9 @@ def mean_and_error(
 
 
 class Entry(NamedTuple):
-    """A training of the contest. held_out: the indices of its validation images; None if they are separate."""
+    """A training of the contest. held_out: the indices of its validation images; None
+    if they are separate.
+    """
 
     row: RowConfig
     seed: int
@@ -180,24 +231,34 @@ class Entry(NamedTuple):
 def contest_data(
     data: SearchData, *, has_own_val: bool, trains_on_val: bool = True
 ) -> tuple[EvaluationData, Sequence[Tensor | None]]:
-    """All labelled images, and for each seed in turn the indices of those that it holds out.
+    """All labelled images, and for each seed in turn the indices of those that it holds
+    out.
 
-    Each seed holds out another one of N_FOLDS parts, stratified by class. Of images with validation images of their
-    own, these alone are divided, into N_VAL_FOLDS parts, because they may be of other kinds, and a part of them is in
-    the training, as in the test. If the test does not train on them, all are held out for all seeds: they become the
-    `test` images of the result. Raises DataError for images that are streamed.
+    Each seed holds out another one of N_FOLDS parts, stratified by class. Of images
+    with validation images of their own, these alone are divided, into N_VAL_FOLDS
+    parts, because they may be of other kinds, and a part of them is in the training, as
+    in the test. If the test does not train on them, all are held out for all seeds:
+    they become the `test` images of the result. Raises DataError for images that are
+    streamed.
     """
     from sklearn.model_selection import KFold, StratifiedKFold
 
     train, val = data.train, data.val
     if not (isinstance(train, LabelledImages) and isinstance(val, LabelledImages)):
-        raise DataError("hba auto needs all images in memory; choose a smaller image_size or train_size")
+        raise DataError(
+            "hba auto needs all images in memory; choose a smaller image_size or"
+            " train_size"
+        )
     if has_own_val and not trains_on_val:
         return EvaluationData(data.name, data.class_names, train, val), [None]
-    images = LabelledImages(torch.cat([train.images, val.images]), torch.cat([train.labels, val.labels]))
+    images = LabelledImages(
+        torch.cat([train.images, val.images]), torch.cat([train.labels, val.labels])
+    )
     first = len(train) if has_own_val else 0
     labels = images.labels[first:].numpy()
-    most = len(labels) if is_multi_label(images.labels) else int(np.bincount(labels).max())
+    most = (
+        len(labels) if is_multi_label(images.labels) else int(np.bincount(labels).max())
+    )
     kind = KFold if is_multi_label(images.labels) or most < 2 else StratifiedKFold
     with warnings.catch_warnings():
         # Classes may have fewer images than there are folds.
@@ -224,11 +285,26 @@ def train_seed(
     """
     entries = []
     for name in sorted(contest.missing(seed), key=lambda row: row not in ALWAYS):
-        identity = (name, rows[name].definition, str(seed), data.train.fingerprint(), str(executor.n_threads))
+        identity = (
+            name,
+            rows[name].definition,
+            str(seed),
+            data.train.fingerprint(),
+            str(executor.n_threads),
+        )
         checkpoint = TrainCheckpoint(checkpoints.absolute(), identity)
-        entries.append(Entry(rows[name], FIRST_SEED + seed, held_out[seed % len(held_out)], checkpoint))
+        entries.append(
+            Entry(
+                rows[name],
+                FIRST_SEED + seed,
+                held_out[seed % len(held_out)],
+                checkpoint,
+            )
+        )
     shared = shared_data(executor, data)
-    with contextlib.closing(executor.run(train_and_compare, entries, shared, on_step)) as finished:
+    with contextlib.closing(
+        executor.run(train_and_compare, entries, shared, on_step)
+    ) as finished:
         for number, outcome in finished:
             entry = entries[number]
             contest.add(entry.row.name, seed, outcome)
@@ -236,8 +312,11 @@ def train_seed(
             yield entry.row.name, outcome
 
 
-def train_and_compare(entry: Entry, data: EvaluationData, on_step: Callable[[], None]) -> Outcome:
-    """Train on the images that are not held out, and measure the others. data: on its device.
+def train_and_compare(
+    entry: Entry, data: EvaluationData, on_step: Callable[[], None]
+) -> Outcome:
+    """Train on the images that are not held out, and measure the others. data: on its
+    device.
 
     A training that diverges gets losses so high that its row is dropped.
     """
@@ -246,14 +325,21 @@ def train_and_compare(entry: Entry, data: EvaluationData, on_step: Callable[[], 
         images: Any = data.train
         kept = torch.ones(len(images), dtype=torch.bool)
         kept[held_out] = False
-        parts = [LabelledImages(images.images[one], images.labels[one]) for one in (kept, held_out)]
+        parts = [
+            LabelledImages(images.images[one], images.labels[one])
+            for one in (kept, held_out)
+        ]
         data = EvaluationData(data.name, data.class_names, *parts)
     test = data.test.opened()
     try:
         found = train_row(row, seed, checkpoint, data, on_step)
     except DivergedError:
         return Outcome((DIVERGED,) * len(test), 100.0)
-    preprocessing = Preprocessing.of(data.train, row.config.baseline_augmentation(), row.config.colors_of_network())
+    preprocessing = Preprocessing.of(
+        data.train, row.config.baseline_augmentation(), row.config.colors_of_network()
+    )
     logits, labels = logits_of(found.network, test, preprocessing.measure)
     losses = losses_of(calibrated(logits, labels), labels).cpu().tolist()
-    return Outcome(tuple(round(one, DIGITS) for one in losses), found.test.error_percent)
+    return Outcome(
+        tuple(round(one, DIGITS) for one in losses), found.test.error_percent
+    )

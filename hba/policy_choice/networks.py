@@ -1,12 +1,15 @@
 """The choice of the network of a run, by measurement.
 
-    for each pretrained network and image size: cross-validated error of a linear layer on frozen features
-    train with RandAugment: random weights, and the pretrained choices with the lowest of these errors
+    for each pretrained network and image size: cross-validated error of a linear layer
+        on frozen features
+    train with RandAugment: random weights, and the pretrained choices with the lowest
+        of these errors
     choose the lowest calibrated loss on validation images
 
-All trainings take about the same time, so a choice is as good as what it reaches in this time. Networks of random
-weights are trained whatever the linear layers say, because these say nothing about them. Without augmentation, gentle
-trainings look better than they are: strong ones gain more from it.
+All trainings take about the same time, so a choice is as good as what it reaches in
+this time. Networks of random weights are trained whatever the linear layers say,
+because these say nothing about them. Without augmentation, gentle trainings look better
+than they are: strong ones gain more from it.
 """
 
 import math
@@ -31,20 +34,32 @@ MOST_FOLDS = 2
 """Folds that are used, because each takes seconds."""
 Folds = Sequence[Tensor]
 ImagesOf = Callable[[int], tuple[LabelledImages, Folds, int]]
-"""A function of the side in pixels: images in color, the indices of those in each fold, and the number of classes."""
+"""A function of the side in pixels: images in color, the indices of those in each fold,
+and the number of classes.
+"""
 
 
 def linear_results(
-    candidates: Sequence[Candidate], images_of: ImagesOf, device: torch.device, seconds: float
+    candidates: Sequence[Candidate],
+    images_of: ImagesOf,
+    device: torch.device,
+    seconds: float,
 ) -> list[LinearResult]:
-    """Errors of linear layers on the features of each pretrained network, from small images to large ones.
+    """Errors of linear layers on the features of each pretrained network, from small
+    images to large ones.
 
-    They include larger sides than the candidates have, as long as all of it takes about this many seconds.
+    They include larger sides than the candidates have, as long as all of it takes about
+    this many seconds.
     """
     found, began = list[LinearResult](), time.monotonic()
-    models = dict.fromkeys((one.settings["model"], one.settings["pretrained"]) for one in pretrained(candidates))
+    models = dict.fromkeys(
+        (one.settings["model"], one.settings["pretrained"])
+        for one in pretrained(candidates)
+    )
     for model, source in models:
-        sides = sorted({one.settings["image_size"] for one in pretrained(candidates, model)})
+        sides = sorted(
+            {one.settings["image_size"] for one in pretrained(candidates, model)}
+        )
         took = 0.0
         for side in [*sides, *(one for one in PRETRAINED_SIDES if one > sides[-1])]:
             started = time.monotonic()
@@ -59,41 +74,79 @@ def linear_results(
                 break
             images, folds, n_classes = images_of(side)
             features = network.of(images)
-            scores, labels = cross_validated(features, images.labels, folds[:MOST_FOLDS], n_classes)
+            scores, labels = cross_validated(
+                features, images.labels, folds[:MOST_FOLDS], n_classes
+            )
             took = time.monotonic() - started
-            share = float(torch.bincount(labels).max() / len(labels) if labels.ndim == 1 else labels.float().mean())
-            errors = {"error_percent": 100 * float(error_share(scores, labels)), "guess_percent": 100 * (1 - share)}
-            measured = {name: round(one, 2) for name, one in {**errors, "seconds": took}.items()}
-            found.append(LinearResult(model=model, source=source, side=side, **measured))
+            share = float(
+                torch.bincount(labels).max() / len(labels)
+                if labels.ndim == 1
+                else labels.float().mean()
+            )
+            errors = {
+                "error_percent": 100 * float(error_share(scores, labels)),
+                "guess_percent": 100 * (1 - share),
+            }
+            measured = {
+                name: round(one, 2) for name, one in {**errors, "seconds": took}.items()
+            }
+            found.append(
+                LinearResult(model=model, source=source, side=side, **measured)
+            )
     return found
 
 
-def pretrained(candidates: Sequence[Candidate], model: str | None = None) -> list[Candidate]:
+def pretrained(
+    candidates: Sequence[Candidate], model: str | None = None
+) -> list[Candidate]:
     """The candidates with pretrained weights, of all models or of one."""
-    return [one for one in candidates if one.settings.get("pretrained") and model in (None, one.settings["model"])]
+    return [
+        one
+        for one in candidates
+        if one.settings.get("pretrained") and model in (None, one.settings["model"])
+    ]
 
 
-def to_train(candidates: Sequence[Candidate], linear: Sequence[LinearResult], most: int) -> list[int]:
-    """Numbers of at most `most` candidates: random weights, and the pretrained ones with the lowest linear errors.
+def to_train(
+    candidates: Sequence[Candidate], linear: Sequence[LinearResult], most: int
+) -> list[int]:
+    """Numbers of at most `most` candidates: random weights, and the pretrained ones
+    with the lowest linear errors.
 
-    Each network and size has a gentle training and a strong one, only the strong one if its features tell little. After
-    the first of the best size comes the first of the second, then the second of the best, and so on.
+    Each network and size has a gentle training and a strong one, only the strong one if
+    its features tell little. After the first of the best size comes the first of the
+    second, then the second of the best, and so on.
     """
     results = {(one.model, one.side): one for one in linear}
-    random = [number for number, one in enumerate(candidates) if not one.settings.get("pretrained")]
+    random = [
+        number
+        for number, one in enumerate(candidates)
+        if not one.settings.get("pretrained")
+    ]
     of_place = dict[tuple[str, int], list[int]]()
     for number, one in enumerate(candidates):
         if number not in random:
-            of_place.setdefault((one.settings["model"], one.settings["image_size"]), []).append(number)
-    ordered, order = sorted(of_place, key=lambda place: results[place].error_percent), list[tuple[int, int, int]]()
+            of_place.setdefault(
+                (one.settings["model"], one.settings["image_size"]), []
+            ).append(number)
+    ordered, order = (
+        sorted(of_place, key=lambda place: results[place].error_percent),
+        list[tuple[int, int, int]](),
+    )
     for rank, place in enumerate(ordered):
         ways = of_place[place][-1:] if results[place].is_far else of_place[place]
         order += [(rank + way, way, number) for way, number in enumerate(ways)]
     return [*random, *(number for *_, number in sorted(order))][:most]
 
 
-def best_of(candidates: Sequence[Candidate], numbers: Sequence[int], linear: Sequence[LinearResult]) -> int:
-    """The number with the lowest loss; if none was trained, of pretrained weights whose features tell much."""
+def best_of(
+    candidates: Sequence[Candidate],
+    numbers: Sequence[int],
+    linear: Sequence[LinearResult],
+) -> int:
+    """The number with the lowest loss; if none was trained, of pretrained weights whose
+    features tell much.
+    """
     near = [*pretrained(candidates)] if any(not one.is_far for one in linear) else []
 
     def rank(one: Candidate) -> tuple[float, bool]:
@@ -103,7 +156,9 @@ def best_of(candidates: Sequence[Candidate], numbers: Sequence[int], linear: Seq
 
 
 class Trial(NamedTuple):
-    """A training of a candidate, and the number of its images among those that are shared."""
+    """A training of a candidate, and the number of its images among those that are
+    shared.
+    """
 
     entry: Entry
     place: int
@@ -111,13 +166,19 @@ class Trial(NamedTuple):
 
 
 def train_candidates(
-    entries: Sequence[tuple[Entry, EvaluationData]], executor: Executor, on_step: Callable[[], None]
+    entries: Sequence[tuple[Entry, EvaluationData]],
+    executor: Executor,
+    on_step: Callable[[], None],
 ) -> Results:
-    """Train candidates, each on its own images. Yields the number, outcome and seconds of each, as they end."""
+    """Train candidates, each on its own images. Yields the number, outcome and seconds
+    of each, as they end.
+    """
     parts = [shared_data(executor, images) for _, images in entries]
     tensors = tuple(tensor for part in parts for tensor in part.tensors)
     shared = Shared([part.value for part in parts], tensors, lambda *both: both)
-    trials = [Trial(entry, place, executor.device) for place, (entry, _) in enumerate(entries)]
+    trials = [
+        Trial(entry, place, executor.device) for place, (entry, _) in enumerate(entries)
+    ]
     return executor.run(_train_candidate, trials, shared, on_step)
 
 
@@ -125,6 +186,10 @@ def _train_candidate(
     trial: Trial, shared: tuple[Sequence[Any], Tensors], on_step: Callable[[], None]
 ) -> tuple[Outcome, float]:
     values, tensors, place, began = *shared, trial.place, time.monotonic()
-    data = data_of_tensors(values[place], tensors[4 * place : 4 * place + 4]) if tensors else values[place]
+    data = (
+        data_of_tensors(values[place], tensors[4 * place : 4 * place + 4])
+        if tensors
+        else values[place]
+    )
     outcome = train_and_compare(trial.entry, data.to(trial.device), on_step)
     return outcome, time.monotonic() - began

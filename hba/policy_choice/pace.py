@@ -1,4 +1,6 @@
-"""Notices early that trainings take longer than planned, so that the rest of a run can be planned again."""
+"""Notices early that trainings take longer than planned, so that the rest of a run can
+be planned again.
+"""
 
 import time
 from bisect import bisect_right
@@ -12,13 +14,16 @@ WATCHED_SHARE = 0.2
 WATCHED_SECONDS = 2.0
 """Least time for that, in seconds."""
 SECONDS_OF_START = 10.0
-"""The same if several trainings run at a time, whose processes take seconds to start."""
+"""The same if several trainings run at a time, whose processes take seconds to start.
+"""
 TOLERATED = 1.1
 """How many times the time that is left the trainings may take."""
 
 
 class TooSlow(Exception):
-    """Trainings and what follows them do not fit into the time. seconds: of one of these trainings."""
+    """Trainings and what follows them do not fit into the time. seconds: of one of
+    these trainings.
+    """
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
@@ -46,7 +51,9 @@ class Pace:
     times: list[float] = field(default_factory=list, init=False)
 
     def step_done(self) -> None:
-        """Count a step. Raises TooSlow while the first trainings run, if they are too slow."""
+        """Count a step. Raises TooSlow while the first trainings run, if they are too
+        slow.
+        """
         now = self.clock()
         self.times.append(now)
         n_parallel = min(self.n_jobs, self.n_trainings)

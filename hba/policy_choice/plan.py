@@ -24,11 +24,22 @@ from hba.models import build_model
 from hba.models.pretrained import ON_CPU, ON_GPU, usable_networks
 from hba.models.timm_networks import TIMM, Start, download_weights
 from hba.policy_choice.contest import MOST_LEFT
-from hba.policy_choice.record import CONTEST, NETWORK, SEARCH, TEST, AutoRecord, Candidate
+from hba.policy_choice.record import (
+    CONTEST,
+    NETWORK,
+    SEARCH,
+    TEST,
+    AutoRecord,
+    Candidate,
+)
 from hba.policy_evaluation.baselines import NONE, named_rows
 from hba.policy_search.config import SearchConfig
 from hba.policy_search.search import trainings_of
-from hba.policy_search.training_size import TrainingSize, fine_tuning_sizes, training_size
+from hba.policy_search.training_size import (
+    TrainingSize,
+    fine_tuning_sizes,
+    training_size,
+)
 from hba.schedule.recipes import RECIPES
 from hba.training.custom_network import CustomNetwork
 from hba.training.onnx_file import can_write_onnx
@@ -48,20 +59,28 @@ EXAMPLE_NETWORK: Mapping[str, Any] = {
     "fast": False,
     "price": 2.4,
 }
-"""Network and search of the example. To choose them by measurements would take most of the budget."""
+"""Network and search of the example. To choose them by measurements would take most of
+the budget.
+"""
 SEEDS_OF_EXAMPLE = 2
 """Seeds of its test."""
 MOST_EPOCHS_OF_EXAMPLE = 20
 """Epochs of a training of the example."""
 FEWEST_EPOCHS_OF_EXAMPLE = 5
-"""Their number on a machine that is much slower than two cores of a current processor."""
+"""Their number on a machine that is much slower than two cores of a current processor.
+"""
 PLANNED_SHARE, SECONDS_OF_PHASE = 0.92, 4.0
-"""Share of the budget to plan with, and seconds for the start of a phase's processes."""
+"""Share of the budget to plan with, and seconds for the start of a phase's processes.
+"""
 DOWNLOAD_SHARE = 0.1
 """Largest share of the budget for downloads of weights."""
 CONTEST_SHARE = 0.8
-"""Images in a training of the contest, as a share of those in a training of the test."""
-OF_TEST = ("against", *sorted({*EvaluationConfig.model_fields} - {*CommonSearchConfig.model_fields}))
+"""Images in a training of the contest, as a share of those in a training of the test.
+"""
+OF_TEST = (
+    "against",
+    *sorted({*EvaluationConfig.model_fields} - {*CommonSearchConfig.model_fields}),
+)
 """Settings for the test only."""
 
 
@@ -105,13 +124,17 @@ ROWS_OF_TEST = 3
 LEAST = Extent(3, 1, 1, is_tuned=False)
 """The smallest extent of a run."""
 ONNX_SECONDS = 20.0
-"""Seconds that network.onnx takes on an idle core, almost all of them in PyTorch's exporter."""
+"""Seconds that network.onnx takes on an idle core, almost all of them in PyTorch's
+exporter.
+"""
 LEAST_SECONDS_FOR_ONNX = 300.0
 """The shortest budget of a run that writes network.onnx."""
 SERIAL_SECONDS = 120.0
 """A run of at most this time starts no processes, because each start takes seconds."""
 SECONDS_TO_TUNE = 3600.0
-"""A run of at least this time tunes the strength of the policy that the search has found."""
+"""A run of at least this time tunes the strength of the policy that the search has
+found.
+"""
 EXTENTS: Mapping[float, Extent] = {
     SERIAL_SECONDS: Extent(rows=3, seeds=1, test_seeds=2, networks=4, is_tuned=False),
     600.0: Extent(rows=4, seeds=1, test_seeds=2, networks=4, is_tuned=False),
@@ -123,18 +146,38 @@ EXTENTS: Mapping[float, Extent] = {
 
 def seconds_for_onnx(budget: float) -> float:
     """Seconds of the budget that are kept for network.onnx; 0 if it is not written."""
-    return ONNX_SECONDS if budget >= LEAST_SECONDS_FOR_ONNX and can_write_onnx() else 0.0
+    return (
+        ONNX_SECONDS if budget >= LEAST_SECONDS_FOR_ONNX and can_write_onnx() else 0.0
+    )
 
 
-def budget_of(given: float | None, device: torch.device, *, is_example: bool) -> tuple[float, str]:
+def budget_of(
+    given: float | None, device: torch.device, *, is_example: bool
+) -> tuple[float, str]:
     """The budget in seconds, and in words. Raises SettingsError unless it is a time."""
     if given is None:
         if is_example:
-            return EXAMPLE_SECONDS, f"At most {duration(EXAMPLE_SECONDS)} for the example, some handwritten digits"
+            return (
+                EXAMPLE_SECONDS,
+                (
+                    f"At most {duration(EXAMPLE_SECONDS)} for the example, some"
+                    " handwritten digits"
+                ),
+            )
         seconds = GPU_SECONDS if device.type == "cuda" else CPU_SECONDS
-        return seconds, f"At most {duration(seconds)}, the default on a {device.type.upper()} (--budget)"
-    if isinstance(given, bool) or not (isinstance(given, int | float) and 0 < given < math.inf):
-        raise SettingsError(f"budget_seconds must be a number of seconds above 0, got {given!r}")
+        return (
+            seconds,
+            (
+                f"At most {duration(seconds)}, the default on a {device.type.upper()}"
+                " (--budget)"
+            ),
+        )
+    if isinstance(given, bool) or not (
+        isinstance(given, int | float) and 0 < given < math.inf
+    ):
+        raise SettingsError(
+            f"budget_seconds must be a number of seconds above 0, got {given!r}"
+        )
     return float(given), f"At most {duration(given)}"
 
 
@@ -149,22 +192,36 @@ def planned(
 ) -> AutoRecord:
     """Look at the images, time some steps, and choose the settings that are not given.
 
-    data: a path or a name; None is the example. own: the user's objects, by setting. settings: the given ones, with
-    `against`. datasets: the data in memory, if any. Raises SettingsError if the time is too short.
+    data: a path or a name; None is the example. own: the user's objects, by setting.
+    settings: the given ones, with `against`. datasets: the data in memory, if any.
+    Raises SettingsError if the time is too short.
     """
     began = time.monotonic()
     given = {name: one for name, one in settings.items() if name not in OF_TEST}
-    is_example = data is None and budget_seconds is None and not own and not {*EXAMPLE_NETWORK, "pretrained"} & {*given}
-    example = {**(EXAMPLE if data is None else {}), **(EXAMPLE_NETWORK if is_example else {})}
+    is_example = (
+        data is None
+        and budget_seconds is None
+        and not own
+        and not {*EXAMPLE_NETWORK, "pretrained"} & {*given}
+    )
+    example = {
+        **(EXAMPLE if data is None else {}),
+        **(EXAMPLE_NETWORK if is_example else {}),
+    }
     given = resolved_data({**example, **given, "data": data or "digits"})
     # Otherwise, an unknown name would raise an error only at the end.
     named_rows(RECIPES[NONE].make(), settings.get("against", ()))
     if is_random := source_of_weights(given.get("pretrained", TIMM)) is None:
         given.pop("pretrained")
-    device, n_threads = find_device(given.get("device", "auto")), torch.get_num_threads()
+    device, n_threads = (
+        find_device(given.get("device", "auto")),
+        torch.get_num_threads(),
+    )
     budget, words = budget_of(budget_seconds, device, is_example=data is None)
     say(words)
-    config = DataConfig.make({name: one for name, one in given.items() if name in DataConfig.model_fields})
+    config = DataConfig.make(
+        {name: one for name, one in given.items() if name in DataConfig.model_fields}
+    )
     counts = counts_of(given, given["data"]) if datasets is None else {}
     seen = look(config, data=datasets)
     for line in seen.sentences:
@@ -173,32 +230,54 @@ def planned(
     may_download = budget > SERIAL_SECONDS
     models: tuple[str, ...] = ()
     if not is_random and "model" not in own:
-        models = pretrained_models(given, device, say, DOWNLOAD_SHARE * budget, may_download=may_download)
+        models = pretrained_models(
+            given, device, say, DOWNLOAD_SHARE * budget, may_download=may_download
+        )
     extent = extent_of(budget, settings, models)
     trainings = sum(extent.trainings(n_jobs).values())
     start = (5 if n_jobs > 1 else 1) * SECONDS_OF_PHASE + seconds_for_onnx(budget)
     if (left := PLANNED_SHARE * budget - start - (time.monotonic() - began)) <= 0:
-        raise SettingsError(f"the budget must leave time after a start of {start:.0f} s; give 1m, or more")
+        raise SettingsError(
+            f"the budget must leave time after a start of {start:.0f} s; give 1m, or"
+            " more"
+        )
     of_network = sized(given, own, seen)
     how = (seen, left / trainings, device, max(1, n_threads // n_jobs), of_network)
     sizes = [size_of_example(*how)] if is_example else sizes_of(how, models, given)
     sizes = in_memory(sizes, given, of_network)
-    seconds, extent = max(size.seconds for size in sizes), extent._replace(networks=min(extent.networks, len(sizes)))
+    seconds, extent = (
+        max(size.seconds for size in sizes),
+        extent._replace(networks=min(extent.networks, len(sizes))),
+    )
     least = start + seconds * sum(LEAST.trainings(n_jobs).values())
     if least > budget and not is_example:
-        text = f"these settings need at least {duration(least)}, but the budget is {duration(budget)}"
+        text = (
+            f"these settings need at least {duration(least)}, but the budget is"
+            f" {duration(budget)}"
+        )
         raise SettingsError(f"{text}; give a longer one")
-    lines = [*sizes[0].reasons] if len(sizes) == 1 else [words_of_networks(sizes, extent)]
+    lines = (
+        [*sizes[0].reasons] if len(sizes) == 1 else [words_of_networks(sizes, extent)]
+    )
     lines.append(words_of_phases(extent, n_jobs, seconds))
     for line in lines:
         say(line)
-    used = {"baseline": "none", **unset(given["data"]), **given, **(sizes[0].settings if len(sizes) == 1 else {})}
+    used = {
+        "baseline": "none",
+        **unset(given["data"]),
+        **given,
+        **(sizes[0].settings if len(sizes) == 1 else {}),
+    }
     return AutoRecord(
         data=given["data"],
         n_images=sizes[0].n_images,
         counts=counts,
         settings={name: one for name, one in used.items() if name != "data"},
-        candidates=tuple(Candidate(**size.model_dump()) for size in sizes) if len(sizes) > 1 else (),
+        candidates=(
+            tuple(Candidate(**size.model_dump()) for size in sizes)
+            if len(sizes) > 1
+            else ()
+        ),
         has_given_epochs="epochs" in given,
         of_test={
             **({"seeds": SEEDS_OF_EXAMPLE} if is_example else {}),
@@ -210,11 +289,20 @@ def planned(
         spent=time.monotonic() - began,
         training_seconds=max(seconds, 1e-3),
         plan=(words, *seen.sentences, *lines),
-        command=shlex.join(["hba", "auto", *([] if data is None else [data]), *options(budget_seconds, settings)]),
+        command=shlex.join(
+            [
+                "hba",
+                "auto",
+                *([] if data is None else [data]),
+                *options(budget_seconds, settings),
+            ]
+        ),
     )
 
 
-def extent_of(budget: float, settings: Mapping[str, Any], models: Sequence[str]) -> Extent:
+def extent_of(
+    budget: float, settings: Mapping[str, Any], models: Sequence[str]
+) -> Extent:
     """The extent to plan with. models: pretrained networks to consider."""
     extent = next(one for seconds, one in EXTENTS.items() if budget < seconds)
     extent = extent._replace(test_seeds=settings.get("seeds", extent.test_seeds))
@@ -229,17 +317,22 @@ def pretrained_models(
     *,
     may_download: bool,
 ) -> tuple[str, ...]:
-    """Names of the pretrained networks to consider; none if `model` names a network that has only random weights.
+    """Names of the pretrained networks to consider; none if `model` names a network
+    that has only random weights.
 
-    seconds: the most that downloads may take. Raises SettingsError for given weights that cannot be used.
+    seconds: the most that downloads may take. Raises SettingsError for given weights
+    that cannot be used.
     """
     source = source_of_weights(given.get("pretrained", TIMM))
     if "model" not in given:
         if source != TIMM:
             raise SettingsError(
-                f"pretrained FILE needs the model of its weights, got {source}; give model too, or pretrained {TIMM}"
+                f"pretrained FILE needs the model of its weights, got {source}; give"
+                f" model too, or pretrained {TIMM}"
             )
-        return usable_networks(device.type, say, may_download=may_download, seconds=seconds)
+        return usable_networks(
+            device.type, say, may_download=may_download, seconds=seconds
+        )
     model = given["model"]
     if "pretrained" not in given and model not in {*ON_CPU, *ON_GPU}:
         return ()
@@ -247,15 +340,25 @@ def pretrained_models(
         download_weights(model, say, seconds)
     else:
         start = Start.of(model, source)
-        say(f"Pretrained weights: {start.origin(build_model(model, 2, 0, start=start))}")
+        say(
+            f"Pretrained weights: {start.origin(build_model(model, 2, 0, start=start))}"
+        )
     return (model,)
 
 
 def size_of_example(
-    look: Look, seconds: float, device: torch.device, n_threads: int, given: Mapping[str, Any]
+    look: Look,
+    seconds: float,
+    device: torch.device,
+    n_threads: int,
+    given: Mapping[str, Any],
 ) -> TrainingSize:
-    """The training of the example, with fewer epochs on a slow or busy machine. The arguments are of training_size."""
-    size = training_size(look, seconds, device, n_threads, {**given, "epochs": MOST_EPOCHS_OF_EXAMPLE})
+    """The training of the example, with fewer epochs on a slow or busy machine. The
+    arguments are of training_size.
+    """
+    size = training_size(
+        look, seconds, device, n_threads, {**given, "epochs": MOST_EPOCHS_OF_EXAMPLE}
+    )
     epochs = round(MOST_EPOCHS_OF_EXAMPLE * seconds / size.seconds)
     epochs = min(MOST_EPOCHS_OF_EXAMPLE, max(FEWEST_EPOCHS_OF_EXAMPLE, epochs))
     return size.model_copy(
@@ -266,8 +369,11 @@ def size_of_example(
     )
 
 
-def sizes_of(how: Any, models: Sequence[str], given: Mapping[str, Any]) -> list[TrainingSize]:
-    """The sizes of trainings from random weights, unless pretrained ones are asked for, and of the pretrained models.
+def sizes_of(
+    how: Any, models: Sequence[str], given: Mapping[str, Any]
+) -> list[TrainingSize]:
+    """The sizes of trainings from random weights, unless pretrained ones are asked for,
+    and of the pretrained models.
 
     how: arguments of training_size. Raises SettingsError if no training fits.
     """
@@ -289,56 +395,93 @@ def sizes_of(how: Any, models: Sequence[str], given: Mapping[str, Any]) -> list[
 
 def counts_of(settings: Mapping[str, Any], data: str) -> dict[str, int]:
     """Number of images of each class, without the data's own validation or test split."""
-    own = {name: one for name, one in settings.items() if name in DataConfig.model_fields}
+    own = {
+        name: one for name, one in settings.items() if name in DataConfig.model_fields
+    }
     source = find_source(DataConfig.make({**own, "data": data}))
     if source.train.items.n_channels not in CHANNELS:
         raise DataError(
-            "hba auto compares recipes for grey and color images; for images with other channels, use hba search"
+            "hba auto compares recipes for grey and color images; for images with other"
+            " channels, use hba search"
         )
     labels, n = source.train.labels, len(source.class_names)
-    counts = labels.sum(axis=0) if is_multi_label(labels) else np.bincount(labels, minlength=n)
+    counts = (
+        labels.sum(axis=0)
+        if is_multi_label(labels)
+        else np.bincount(labels, minlength=n)
+    )
     return dict(zip(source.class_names, counts.tolist(), strict=True))
 
 
 def unset(data: str) -> dict[str, Any]:
-    """Defaults of the settings in a data set's preset, which is for trainings of another size."""
-    of_preset, fields = SEARCH_PRESETS.get(DEFAULT_PRESETS.get(data, ""), {}), SearchConfig.model_fields
+    """Defaults of the settings in a data set's preset, which is for trainings of
+    another size.
+    """
+    of_preset, fields = (
+        SEARCH_PRESETS.get(DEFAULT_PRESETS.get(data, ""), {}),
+        SearchConfig.model_fields,
+    )
     return {
-        name: fields[name].default for name in of_preset if name in CommonSearchConfig.model_fields and name != "data"
+        name: fields[name].default
+        for name in of_preset
+        if name in CommonSearchConfig.model_fields and name != "data"
     }
 
 
 def in_memory(
-    sizes: Sequence[TrainingSize], given: Mapping[str, Any], of_network: Mapping[str, Any]
+    sizes: Sequence[TrainingSize],
+    given: Mapping[str, Any],
+    of_network: Mapping[str, Any],
 ) -> list[TrainingSize]:
-    """The sizes whose images can be kept in memory, completed by the given network and side of images.
+    """The sizes whose images can be kept in memory, completed by the given network and
+    side of images.
 
     of_network: what `sized` returns. Raises SettingsError if there are none.
     """
-    kept, found = {name: given[name] for name in ("model", "image_size") if name in given}, list[TrainingSize]()
+    kept, found = (
+        {name: given[name] for name in ("model", "image_size") if name in given},
+        list[TrainingSize](),
+    )
     for one in sizes:
         side = int(one.settings.get("image_size") or of_network["image_size"])
         if not given.get("stream") and 3 * one.n_images * side**2 <= STREAM_ABOVE_BYTES:
             found.append(one.model_copy(update={"settings": {**kept, **one.settings}}))
     if not found:
         raise SettingsError(
-            f"hba auto keeps all images in memory, but {sizes[0].n_images:,} of {side} pixels need more than "
-            f"{STREAM_ABOVE_BYTES / 1e9:.0f} GB; choose a smaller --image-size or --train-size, and omit --stream"
+            f"hba auto keeps all images in memory, but {sizes[0].n_images:,} of {side}"
+            f" pixels need more than {STREAM_ABOVE_BYTES / 1e9:.0f} GB; choose a"
+            " smaller --image-size or --train-size, and omit --stream"
         )
     return found
 
 
-def sized(given: Mapping[str, Any], own: Mapping[str, Any], seen: Look) -> dict[str, Any]:
-    """The settings that determine the size of a training. The user's own network gets images of the given side.
+def sized(
+    given: Mapping[str, Any], own: Mapping[str, Any], seen: Look
+) -> dict[str, Any]:
+    """The settings that determine the size of a training. The user's own network gets
+    images of the given side.
 
     Raises SettingsError if it cannot take them.
     """
     if "model" not in own:
         return dict(given)
-    network, side = own["model"], DataConfig.make({"data": given["data"], "image_size": given.get("image_size")}).side
-    images = LabelledImages(torch.zeros(2, 3, side, side, dtype=torch.uint8), torch.zeros(2, dtype=torch.int64))
+    network, side = (
+        own["model"],
+        DataConfig.make(
+            {"data": given["data"], "image_size": given.get("image_size")}
+        ).side,
+    )
+    images = LabelledImages(
+        torch.zeros(2, 3, side, side, dtype=torch.uint8),
+        torch.zeros(2, dtype=torch.int64),
+    )
     CustomNetwork(network).check_takes(images, side, len(seen.class_names))
-    return {**given, "model": type(network).__name__, "image_size": side, "network": network}
+    return {
+        **given,
+        "model": type(network).__name__,
+        "image_size": side,
+        "network": network,
+    }
 
 
 def words_of_networks(sizes: Sequence[TrainingSize], extent: Extent) -> str:
@@ -347,15 +490,21 @@ def words_of_networks(sizes: Sequence[TrainingSize], extent: Extent) -> str:
         weights = "pretrained" if "pretrained" in size.settings else "random weights"
         sides = found.setdefault(f"{size.settings['model']} ({weights})", [])
         sides += [one for one in [str(size.settings["image_size"])] if one not in sides]
-    listed = "; ".join(f"{name} at {', '.join(sides)} pixels" for name, sides in found.items())
-    return f"Networks to consider: {listed}; up to {extent.networks} of them are trained (--model, --image-size)"
+    listed = "; ".join(
+        f"{name} at {', '.join(sides)} pixels" for name, sides in found.items()
+    )
+    return (
+        f"Networks to consider: {listed}; up to {extent.networks} of them are trained"
+        " (--model, --image-size)"
+    )
 
 
 def words_of_phases(extent: Extent, n_jobs: int, seconds: float) -> str:
     beside = f", {n_jobs} at a time" if n_jobs > 1 else ""
     return (
-        f"A training takes about {duration(seconds)}{beside}: a search; a contest of up to {extent.rows} policies with "
-        f"up to {counted(extent.seeds, 'seed')}; and a test with about {counted(extent.test_seeds, 'seed')} (--seeds)"
+        f"A training takes about {duration(seconds)}{beside}: a search; a contest of up"
+        f" to {extent.rows} policies with up to {counted(extent.seeds, 'seed')}; and a"
+        f" test with about {counted(extent.test_seeds, 'seed')} (--seeds)"
     )
 
 
@@ -367,5 +516,12 @@ def options(budget_seconds: float | None, settings: Mapping[str, Any]) -> Sequen
         if isinstance(value, bool):
             found.append(f"--{flag}" if value else f"--no-{flag}")
         else:
-            found += [f"--{flag}", ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)]
+            found += [
+                f"--{flag}",
+                (
+                    ",".join(map(str, value))
+                    if isinstance(value, list | tuple)
+                    else str(value)
+                ),
+            ]
     return found

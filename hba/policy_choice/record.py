@@ -1,4 +1,6 @@
-"""auto.json: the plan and the decisions of a run of `hba auto`, as one record that is saved atomically."""
+"""auto.json: the plan and the decisions of a run of `hba auto`, as one record that is
+saved atomically.
+"""
 
 import json
 import os
@@ -18,13 +20,16 @@ NETWORK, SEARCH, CONTEST, TEST = "network", "search", "contest", "test"
 PHASES = (NETWORK, SEARCH, CONTEST, TEST)
 """The phases of a run, in order."""
 FAR_SHARE = 0.4
-"""Share of the error of guessing that remains with features of networks that were trained on other kinds of images."""
+"""Share of the error of guessing that remains with features of networks that were
+trained on other kinds of images.
+"""
 
 
 class Candidate(TrainingSize, frozen=True):
     """A network, image size and epochs to choose from.
 
-    loss, error_percent: of a training with RandAugment on validation images, calibrated, in nats. took: its seconds.
+    loss, error_percent: of a training with RandAugment on validation images,
+    calibrated, in nats. took: its seconds.
     """
 
     loss: float | None = None
@@ -34,15 +39,22 @@ class Candidate(TrainingSize, frozen=True):
     @property
     def name(self) -> str:
         """In words, such as `wrn-10-1 at 16 pixels (random weights)`."""
-        how = f"pretrained{frozen_in_words(self.settings)}" if self.settings.get("pretrained") else "random weights"
-        return f"{self.settings['model']} at {self.settings['image_size']} pixels ({how})"
+        how = (
+            f"pretrained{frozen_in_words(self.settings)}"
+            if self.settings.get("pretrained")
+            else "random weights"
+        )
+        return (
+            f"{self.settings['model']} at {self.settings['image_size']} pixels ({how})"
+        )
 
 
 class LinearResult(pydantic.BaseModel, frozen=True):
-    """The error in per cent of a linear layer on frozen features: cross-validated, and of the test if it was measured.
+    """The error in per cent of a linear layer on frozen features: cross-validated, and
+    of the test if it was measured.
 
-    guess_percent: the error of guessing the most frequent class. balanced_percent: the mean test error over the
-    classes. seconds: for features and layer.
+    guess_percent: the error of guessing the most frequent class. balanced_percent: the
+    mean test error over the classes. seconds: for features and layer.
     """
 
     model: str
@@ -56,40 +68,34 @@ class LinearResult(pydantic.BaseModel, frozen=True):
 
     @property
     def is_far(self) -> bool:
-        """Whether the features tell little, as for images unlike those that the network was trained on."""
+        """Whether the features tell little, as for images unlike those that the network
+        was trained on.
+        """
         return self.error_percent > FAR_SHARE * self.guess_percent
 
     @property
     def name(self) -> str:
-        return f"a linear layer on frozen features of {self.model} at {self.side} pixels"
+        return (
+            f"a linear layer on frozen features of {self.model} at {self.side} pixels"
+        )
 
 
 class AutoRecord(pydantic.BaseModel, frozen=True):
     """Everything that a run needs to resume, and that its report shows.
 
-    data: a path or a name.
-    n_images: for training and validation.
-    counts: number of images of each class.
-    settings: of the search.
-    has_given_epochs: whether the user has chosen the epochs, which otherwise may change during the run.
-    of_test: settings for the test only.
-    n_jobs: trainings at a time.
-    extent: the fields of an Extent.
-    candidates: the networks to choose from; none if there is one only, which settings then contain.
-    linear: linear layers on frozen features.
-    network: the number of the chosen candidate.
-    training_seconds: of one training, as planned and later as measured.
-    plan: a sentence for each choice.
-    command: repeats the run.
-    spent: seconds of all calls so far.
-    test_seeds: their number, once it is decided.
-    rows: the table of the contest.
-    chosen: the name of the chosen row.
-    image_ms: milliseconds in which the kept network predicts an image.
-    answer: what to use, and how sure that is.
-    notes: sentences for the user.
-    ended: phases that will not continue.
-    stopped: phases that Ctrl-C or an error has ended.
+    data: a path or a name. n_images: for training and validation. counts: number of
+    images of each class. settings: of the search. has_given_epochs: whether the user
+    has chosen the epochs, which otherwise may change during the run. of_test: settings
+    for the test only. n_jobs: trainings at a time. extent: the fields of an Extent.
+    candidates: the networks to choose from; none if there is one only, which settings
+    then contain. linear: linear layers on frozen features. network: the number of the
+    chosen candidate. training_seconds: of one training, as planned and later as
+    measured. plan: a sentence for each choice. command: repeats the run. spent: seconds
+    of all calls so far. test_seeds: their number, once it is decided. rows: the table
+    of the contest. chosen: the name of the chosen row. image_ms: milliseconds in which
+    the kept network predicts an image. answer: what to use, and how sure that is.
+    notes: sentences for the user. ended: phases that will not continue. stopped: phases
+    that Ctrl-C or an error has ended.
     """
 
     version: int = 1
@@ -157,9 +163,13 @@ class AutoRecord(pydantic.BaseModel, frozen=True):
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read the record in a folder. Raises RunError if the folder contains no run of `hba auto`, or a broken one."""
+        """Read the record in a folder. Raises RunError if the folder contains no run of
+        `hba auto`, or a broken one.
+        """
         path = folder / AUTO_NAME
         try:
             return cls.model_validate(json.loads(read_text(path)))
         except Exception as error:
-            raise RunError(f"{path} is not the record of a run of hba auto: {reason_of(error)}") from None
+            raise RunError(
+                f"{path} is not the record of a run of hba auto: {reason_of(error)}"
+            ) from None

@@ -1,4 +1,6 @@
-"""The rows of a contest: the policy of the search, and the recipes that agree with the search's findings."""
+"""The rows of a contest: the policy of the search, and the recipes that agree with the
+search's findings.
+"""
 
 from collections.abc import Sequence
 
@@ -8,16 +10,28 @@ from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
 
 FOUND, RANDAUGMENT = "search", "randaugment"
-"""The row of the search's policy, and one that it is always compared with, in addition to `none`."""
+"""The row of the search's policy, and one that it is always compared with, in addition
+to `none`.
+"""
 ALWAYS = (NONE, RANDAUGMENT, FOUND)
-PREFERRED = ("overhead", "photo", "trivialaugment", "autoaugment", "overhead-randaugment", "oriented", "timm")
+PREFERRED = (
+    "overhead",
+    "photo",
+    "trivialaugment",
+    "autoaugment",
+    "overhead-randaugment",
+    "oriented",
+    "timm",
+)
 """Other recipes, in order of preference, for when there is no time for all."""
 
 
 def rows_of_contest(found: Schedule | None, most: int) -> tuple[str, ...]:
-    """At most `most` names, with the search last, because the first of equal rows is chosen.
+    """At most `most` names, with the search last, because the first of equal rows is
+    chosen.
 
-    A recipe is left out if it applies a symmetry that does not hold, or if it applies only some of those that hold.
+    A recipe is left out if it applies a symmetry that does not hold, or if it applies
+    only some of those that hold.
     """
     race = None if found is None else RaceFindings.of(found.provenance)
     always = ALWAYS if found is not None else ALWAYS[:2]
@@ -27,7 +41,11 @@ def rows_of_contest(found: Schedule | None, most: int) -> tuple[str, ...]:
 
 def goes_with(recipe: str, race: RaceFindings) -> bool:
     """Whether the symmetries of a recipe agree with the findings of a race."""
-    fails = {name for name, (gap, error) in race.symmetries.items() if gap - error > race.largest_gap}
+    fails = {
+        name
+        for name, (gap, error) in race.symmetries.items()
+        if gap - error > race.largest_gap
+    }
     applied = symmetries_in(recipe, [*race.symmetries])
     holds = {*race.taken} & {*race.symmetries}
     return not (applied & fails) and (not applied or holds <= applied)

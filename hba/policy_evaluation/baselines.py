@@ -34,17 +34,24 @@ from hba.utils.settings import words
 
 NONE = "none"
 AGAINST = (NONE, "randaugment")
-"""Default baselines of an evaluation, of which a recipe under evaluation is left out."""
+"""Default baselines of an evaluation, of which a recipe under evaluation is left out.
+"""
 SEEDS = "seeds of an evaluation"
-"""Part of every definition, so that results of trainings with the seeds of searches cannot be resumed."""
+"""Part of every definition, so that results of trainings with the seeds of searches
+cannot be resumed.
+"""
 
 Baseline = str | Path | Schedule | Augmentation
-"""A name in BASELINES, a schedule's file or shipped name, a schedule, or the user's own augmentation."""
+"""A name in BASELINES, a schedule's file or shipped name, a schedule, or the user's own
+augmentation.
+"""
 
 
 @dataclass(frozen=True)
 class RowConfig:
-    """A row's trainings. own_network: replaces the setting `model`. start: pretrained weights of the model."""
+    """A row's trainings. own_network: replaces the setting `model`. start: pretrained
+    weights of the model.
+    """
 
     name: str
     config: EvaluationConfig
@@ -62,34 +69,52 @@ class RowConfig:
 
 Made = tuple[EvaluationConfig, Augmentation]
 Make = Callable[[Schedule, EvaluationConfig], Made]
-"""Maps the schedule under evaluation and its settings to the settings and the augmentation of a row."""
+"""Maps the schedule under evaluation and its settings to the settings and the
+augmentation of a row.
+"""
 
 
 def _cutout(schedule: Schedule, config: EvaluationConfig) -> Made:
     """The dataset's own Cutout, or one of half the image's side for data without it."""
     if present := config.baseline_augmentation().cutout_size:
-        problem = f"the baseline augmentation already has a Cutout of {present} pixels, so cutout would equal none"
+        problem = (
+            f"the baseline augmentation already has a Cutout of {present} pixels, so"
+            " cutout would equal none"
+        )
         raise SettingsError(f"{problem}; omit cutout, or set cutout_size to 0")
-    size = config.model_copy(update={"cutout_size": None}).baseline_augmentation().cutout_size or round(config.side / 2)
+    size = config.model_copy(
+        update={"cutout_size": None}
+    ).baseline_augmentation().cutout_size or round(config.side / 2)
     return config.model_copy(update={"cutout_size": size}), ScheduleAugmentation(None)
 
 
 def _auto_augment(schedule: Schedule, config: EvaluationConfig) -> Made:
-    policies = {"cifar10": "cifar10", "cifar100": "cifar10", "svhn": "svhn", "svhn-full": "svhn"}
+    policies = {
+        "cifar10": "cifar10",
+        "cifar100": "cifar10",
+        "svhn": "svhn",
+        "svhn-full": "svhn",
+    }
     policy = policies.get(config.baseline_like or config.data, "imagenet")
-    return config, ScheduleAugmentation(of_torchvision(f"autoaugment-{policy}", "autoaugment"))
+    return config, ScheduleAugmentation(
+        of_torchvision(f"autoaugment-{policy}", "autoaugment")
+    )
 
 
 def start(schedule: Schedule) -> Schedule:
-    """The initial policy of this schedule's search, in every epoch, with its mean spread; `middle` if it is unknown."""
+    """The initial policy of this schedule's search, in every epoch, with its mean
+    spread; `middle` if it is unknown.
+    """
     logits = start_logits(schedule)
     return middle(schedule) if logits is None else _of_logits(schedule, logits)
 
 
 def middle(schedule: Schedule) -> Schedule:
-    """In every epoch, all probabilities are 0.5 and all magnitudes in the middle of their range, with the mean spread.
+    """In every epoch, all probabilities are 0.5 and all magnitudes in the middle of
+    their range, with the mean spread.
 
-    There, Brightness, Color, Contrast and Sharpness have no direction. A searched K has the probabilities of the space.
+    There, Brightness, Color, Contrast and Sharpness have no direction. A searched K has
+    the probabilities of the space.
     """
     return _of_logits(schedule, schedule.space.initial(0.5))
 
@@ -100,11 +125,17 @@ def _of_logits(schedule: Schedule, logits: Tensor) -> Schedule:
 
 
 def respread(schedule: Schedule, spread: float | None) -> Schedule:
-    """The schedule with another spread, of magnitudes alone if only they have one; None changes nothing."""
+    """The schedule with another spread, of magnitudes alone if only they have one; None
+    changes nothing.
+    """
     if spread is None:
         return schedule
-    of_probabilities = schedule.spread[:, schedule.space.probability_columns(torch.device("cpu")).numpy()]
-    return schedule.with_spread(spread, probabilities=bool(of_probabilities.any() or not schedule.spread.any()))
+    of_probabilities = schedule.spread[
+        :, schedule.space.probability_columns(torch.device("cpu")).numpy()
+    ]
+    return schedule.with_spread(
+        spread, probabilities=bool(of_probabilities.any() or not schedule.spread.any())
+    )
 
 
 def _always(augmentation: Augmentation) -> Make:
@@ -116,19 +147,25 @@ def _recipe(make: Callable[[], Schedule]) -> Make:
 
 
 def _of_schedule(change: Callable[[Schedule], Schedule]) -> Make:
-    """The recipe `none`, changed or not, trains like the baseline `none`: it draws no random numbers."""
+    """The recipe `none`, changed or not, trains like the baseline `none`: it draws no
+    random numbers.
+    """
 
     def made(schedule: Schedule, config: EvaluationConfig) -> Made:
         changed = change(schedule)
         columns = changed.space.probability_columns(torch.device("cpu")).numpy()
-        is_nothing = RECIPE in changed.provenance and not changed.values[:, columns].any()
+        is_nothing = (
+            RECIPE in changed.provenance and not changed.values[:, columns].any()
+        )
         return config, ScheduleAugmentation(None if is_nothing else changed)
 
     return made
 
 
 class NamedBaseline(NamedTuple):
-    """A baseline with a name. text: a description, in which SCHEDULE stands for the first row's schedule."""
+    """A baseline with a name. text: a description, in which SCHEDULE stands for the
+    first row's schedule.
+    """
 
     make: Make
     text: str
@@ -136,40 +173,94 @@ class NamedBaseline(NamedTuple):
 
 _BASELINES: Mapping[str, tuple[Make, str]] = {
     NONE: (_always(ScheduleAugmentation(None)), "the baseline augmentation alone"),
-    "cutout": (_cutout, "the baseline augmentation and Cutout, of half the image's side or as the dataset has it"),
-    "start": (_of_schedule(start), "what the search of SCHEDULE started from, by default RandAugment's policy"),
-    "middle": (_of_schedule(middle), "all probabilities 0.5, all magnitudes in the middle of their range"),
-    "static": (_of_schedule(Schedule.averaged), "the mean of SCHEDULE over its epochs, in every epoch"),
-    "final": (_of_schedule(lambda schedule: schedule.only(schedule.epochs - 1)), "the last epoch, in every epoch"),
-    "only-augmentation": (_of_schedule(Schedule.without_regularizers), "SCHEDULE without its regularizers"),
-    "only-regularization": (_of_schedule(Schedule.without_operations), "the regularizers of SCHEDULE alone"),
-    "point": (_of_schedule(lambda schedule: schedule.with_spread(0.0)), "SCHEDULE without its spread"),
-    **{name: (_recipe(one.make), one.text) for name, one in RECIPES.items() if name != NONE},
-    "autoaugment": (_auto_augment, "AutoAugment, with torchvision's policy for the dataset"),
+    "cutout": (
+        _cutout,
+        (
+            "the baseline augmentation and Cutout, of half the image's side or as the"
+            " dataset has it"
+        ),
+    ),
+    "start": (
+        _of_schedule(start),
+        "what the search of SCHEDULE started from, by default RandAugment's policy",
+    ),
+    "middle": (
+        _of_schedule(middle),
+        "all probabilities 0.5, all magnitudes in the middle of their range",
+    ),
+    "static": (
+        _of_schedule(Schedule.averaged),
+        "the mean of SCHEDULE over its epochs, in every epoch",
+    ),
+    "final": (
+        _of_schedule(lambda schedule: schedule.only(schedule.epochs - 1)),
+        "the last epoch, in every epoch",
+    ),
+    "only-augmentation": (
+        _of_schedule(Schedule.without_regularizers),
+        "SCHEDULE without its regularizers",
+    ),
+    "only-regularization": (
+        _of_schedule(Schedule.without_operations),
+        "the regularizers of SCHEDULE alone",
+    ),
+    "point": (
+        _of_schedule(lambda schedule: schedule.with_spread(0.0)),
+        "SCHEDULE without its spread",
+    ),
+    **{
+        name: (_recipe(one.make), one.text)
+        for name, one in RECIPES.items()
+        if name != NONE
+    },
+    "autoaugment": (
+        _auto_augment,
+        "AutoAugment, with torchvision's policy for the dataset",
+    ),
 }
-BASELINES = MappingProxyType({name: NamedBaseline(*made) for name, made in _BASELINES.items()})
+BASELINES = MappingProxyType(
+    {name: NamedBaseline(*made) for name, made in _BASELINES.items()}
+)
 """By name. A name takes precedence over a file with this name."""
 
 
-def named_rows(schedule: Schedule | str | Path, against: str | Sequence[Baseline]) -> dict[str, Schedule | Make]:
-    """The schedule, or the function that makes the row, of each row by name; the schedule under evaluation is first.
+def named_rows(
+    schedule: Schedule | str | Path, against: str | Sequence[Baseline]
+) -> dict[str, Schedule | Make]:
+    """The schedule, or the function that makes the row, of each row by name; the
+    schedule under evaluation is first.
 
-    Raises SettingsError for two rows with one name, for a schedule of language models, and for anything else.
+    Raises SettingsError for two rows with one name, for a schedule of language models,
+    and for anything else.
     """
     others = words(against)
     if not isinstance(others, Iterable):
         raise SettingsError(f"against must be a list, got {others!r}")
-    first = ("schedule", schedule) if isinstance(schedule, Schedule) else (_row_name(schedule), load_policy(schedule))
+    first = (
+        ("schedule", schedule)
+        if isinstance(schedule, Schedule)
+        else (_row_name(schedule), load_policy(schedule))
+    )
     if against is AGAINST:
-        # RandAugment is only for grey and RGB images; the fill of a schedule has a number for each channel.
+        # RandAugment is only for grey and RGB images; the fill of a schedule has a
+        # number for each channel.
         usual = AGAINST if len(first[1].fill) in COMMON_CHANNELS else (NONE,)
         others = [name for name in usual if name != first[1].provenance.get(RECIPE)]
     rows: dict[str, Schedule | Make] = {}
-    for name, row in (first, *(_named_row(other, number) for number, other in enumerate(others, start=2))):
+    for name, row in (
+        first,
+        *(_named_row(other, number) for number, other in enumerate(others, start=2)),
+    ):
         if name in rows:
-            raise SettingsError(f"two rows would be called {name!r}; give each its own file name or `name`")
+            raise SettingsError(
+                f"two rows would be called {name!r}; give each its own file name or"
+                " `name`"
+            )
         if isinstance(row, Schedule) and is_of_text(row):
-            raise SettingsError(f"the row {name} is for language models; train these with hba evaluate-text")
+            raise SettingsError(
+                f"the row {name} is for language models; train these with hba"
+                " evaluate-text"
+            )
         rows[name] = row
     return rows
 
@@ -182,11 +273,14 @@ def _named_row(other: Baseline, number: int) -> tuple[str, Schedule | Make]:
         if other in BASELINES:
             return str(other), BASELINES[str(other)].make
         return _row_name(other), load_policy(other, other_names=BASELINES)
-    is_complete = isinstance(getattr(other, "definition", None), str) and callable(getattr(other, "by_epoch", None))
+    is_complete = isinstance(getattr(other, "definition", None), str) and callable(
+        getattr(other, "by_epoch", None)
+    )
     if isinstance(other, type) or not is_complete:
         raise SettingsError(
-            "against must contain names, schedule files, schedules, or objects with a text `definition` and a function "
-            f"`by_epoch` (see hba.Augmentation), got {other!r}"
+            "against must contain names, schedule files, schedules, or objects with a"
+            " text `definition` and a function `by_epoch` (see hba.Augmentation), got"
+            f" {other!r}"
         )
     return getattr(other, "name", None) or type(other).__name__, _always(other)
 
@@ -195,7 +289,11 @@ def _row_name(path_or_name: str | Path) -> str:
     """The name of the file, or of its run folder for a policy.json."""
     path = Path(path_or_name)
     folder = path if path.is_dir() else path.parent
-    return folder.resolve().name if path.is_dir() or path.name == "policy.json" else path.stem
+    return (
+        folder.resolve().name
+        if path.is_dir() or path.name == "policy.json"
+        else path.stem
+    )
 
 
 def row_configs(
@@ -205,20 +303,25 @@ def row_configs(
     own_network: CustomNetwork | None = None,
     start: Start | None = None,
 ) -> tuple[RowConfig, ...]:
-    """The rows with everything that their trainings need. Raises HbaError for rows that schedule or settings exclude.
+    """The rows with everything that their trainings need. Raises HbaError for rows that
+    schedule or settings exclude.
 
     The setting spread applies to schedules, and to baselines made from one.
     """
     found = []
     for name, row in rows.items():
         make = _of_schedule(lambda main: main) if isinstance(row, Schedule) else row
-        compared = respread(row if isinstance(row, Schedule) else schedule, config.spread)
+        compared = respread(
+            row if isinstance(row, Schedule) else schedule, config.spread
+        )
         found.append(RowConfig(name, *make(compared, config), own_network, start))
     return tuple(found)
 
 
 def check_rows(rows: Sequence[RowConfig], data: EvaluationData) -> None:
-    """Raise SettingsError for a row that cannot train on these images, with this network or with this optimizer."""
+    """Raise SettingsError for a row that cannot train on these images, with this
+    network or with this optimizer.
+    """
     for row in rows:
         try_out(row.augmentation, data.train, row.config.epochs)
         schedule = getattr(row.augmentation, "schedule", None)
@@ -226,31 +329,58 @@ def check_rows(rows: Sequence[RowConfig], data: EvaluationData) -> None:
             continue
         names = schedule.space.names
         if WEIGHT_DECAY in names and row.config.optimizer not in SGDS:
-            problem = f"the weight decay of {row.name} needs the optimizer {SGD}, got {row.config.optimizer}"
-            raise SettingsError(f"{problem}; train with {SGD}, or use schedule.without_regularizers() in Python")
-        if rates := [name.removeprefix(f"{DROPOUT}.") for name in names if name.startswith(f"{DROPOUT}.")]:
+            problem = (
+                f"the weight decay of {row.name} needs the optimizer {SGD}, got"
+                f" {row.config.optimizer}"
+            )
+            raise SettingsError(
+                f"{problem}; train with {SGD}, or use schedule.without_regularizers()"
+                " in Python"
+            )
+        if rates := [
+            name.removeprefix(f"{DROPOUT}.")
+            for name in names
+            if name.startswith(f"{DROPOUT}.")
+        ]:
             network = network_of(row.config, data, 0, row.own_network, row.start)
             # The user's own search space may leave out some dropouts of the network.
-            check_dropouts(network, rates, may_be_some=settings_of(schedule).get("space", "") is None)
+            check_dropouts(
+                network,
+                rates,
+                may_be_some=settings_of(schedule).get("space", "") is None,
+            )
 
 
 def try_out(augmentation: Augmentation, train: Images, epochs: int) -> None:
-    """Apply a copy of the augmentation to the first two training images, as in the first and in the last epoch.
+    """Apply a copy of the augmentation to the first two training images, as in the
+    first and in the last epoch.
 
-    Raises SettingsError if the result is no batch of new images in [0, 1]. Exceptions in the user's code are not
-    caught. PyTorch's default generators do not change.
+    Raises SettingsError if the result is no batch of new images in [0, 1]. Exceptions
+    in the user's code are not caught. PyTorch's default generators do not change.
     """
     n = min(2, len(train))
-    (levels,) = [images for images, _ in train.batches(torch.arange(n, device=train.device), n)]
+    (levels,) = [
+        images for images, _ in train.batches(torch.arange(n, device=train.device), n)
+    ]
     images = as_floats(levels)
     before = images.clone()
     with default_generators(train.device):
         functions = copy.deepcopy(augmentation).by_epoch(epochs, train)
         for function in (*functions[:1], *functions[-1:]):
-            found: Any = function(images, torch.Generator(exact_device(train.device)).manual_seed(0))
-            is_batch = isinstance(found, torch.Tensor) and (found.shape, found.dtype) == (before.shape, before.dtype)
-            if not (is_batch and torch.equal(images, before) and bool(((found >= 0) & (found <= 1)).all())):
+            found: Any = function(
+                images, torch.Generator(exact_device(train.device)).manual_seed(0)
+            )
+            is_batch = isinstance(found, torch.Tensor) and (
+                found.shape,
+                found.dtype,
+            ) == (before.shape, before.dtype)
+            if not (
+                is_batch
+                and torch.equal(images, before)
+                and bool(((found >= 0) & (found <= 1)).all())
+            ):
                 raise SettingsError(
-                    f"{type(augmentation).__name__} must return new images, {before.dtype} {tuple(before.shape)} in "
-                    "[0, 1] (.clamp(0, 1)), and must not change its input (.clone())"
+                    f"{type(augmentation).__name__} must return new images,"
+                    f" {before.dtype} {tuple(before.shape)} in [0, 1] (.clamp(0, 1)),"
+                    " and must not change its input (.clone())"
                 )

@@ -14,10 +14,12 @@ from hba.utils.progress import ProgressBar, event_writer_class
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """The plan of an evaluation, made after reading the training images and before the first training.
+    """The plan of an evaluation, made after reading the training images and before the
+    first training.
 
-    data: its test split is not opened yet. result: all rows, with finished trainings. device: such as cuda:0.
-    n_trainings: to do. jobs: trainings at a time. folder: of results.json. notes: sentences to read before the numbers.
+    data: its test split is not opened yet. result: all rows, with finished trainings.
+    device: such as cuda:0. n_trainings: to do. jobs: trainings at a time. folder: of
+    results.json. notes: sentences to read before the numbers.
     """
 
     config: EvaluationConfig
@@ -43,29 +45,44 @@ class EvaluationCallback:
         """Called while images are read."""
 
     def planned(self, plan: EvaluationPlan) -> None:
-        """Called before the first training, after the training images are read and everything is checked."""
+        """Called before the first training, after the training images are read and
+        everything is checked.
+        """
 
     def step_done(self) -> None:
         """Called after a training step."""
 
-    def training_done(self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]) -> None:
+    def training_done(
+        self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]
+    ) -> None:
         """Called after a network has been trained to its last epoch and measured.
 
-        test: on the test split, with the confusion matrix. epochs: loss and error on augmented images, by epoch.
+        test: on the test split, with the confusion matrix. epochs: loss and error on
+        augmented images, by epoch.
         """
 
 
 class TrainingsBar(ProgressBar):
-    """A progress bar, as a context manager: steps of all trainings, with the last result."""
+    """A progress bar, as a context manager: steps of all trainings, with the last
+    result.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.n_steps = self.n_done = self.n_trainings = 0
 
-    def begin(self, n_trainings: int, steps_per_training: int, unit: str, per_step: int) -> None:
+    def begin(
+        self, n_trainings: int, steps_per_training: int, unit: str, per_step: int
+    ) -> None:
         """Called before the first training. per_step: number of units in a step."""
         self.n_trainings = n_trainings
-        self.show_work(f"training 1/{n_trainings}", 0, n_trainings * steps_per_training, unit, per_step=per_step)
+        self.show_work(
+            f"training 1/{n_trainings}",
+            0,
+            n_trainings * steps_per_training,
+            unit,
+            per_step=per_step,
+        )
 
     def step_done(self) -> None:
         self.n_steps += 1
@@ -74,39 +91,56 @@ class TrainingsBar(ProgressBar):
     def ended(self, text: str) -> None:
         """Called when a training has ended, with its result in words."""
         self.n_done += 1
-        self.describe(f"training {min(self.n_done + 1, self.n_trainings)}/{self.n_trainings} ({text})")
+        self.describe(
+            f"training {min(self.n_done + 1, self.n_trainings)}/{self.n_trainings}"
+            f" ({text})"
+        )
 
 
 class EvaluationProgress(TrainingsBar, EvaluationCallback):
-    """A progress bar in a terminal or a notebook: for reading images, then for training steps with the last result."""
+    """A progress bar in a terminal or a notebook: for reading images, then for training
+    steps with the last result.
+    """
 
     def planned(self, plan: EvaluationPlan) -> None:
         for note in plan.notes:
             self.say(note)
-        self.begin(plan.n_trainings, plan.steps_per_training, "images", plan.config.batch_size)
+        self.begin(
+            plan.n_trainings, plan.steps_per_training, "images", plan.config.batch_size
+        )
 
-    def training_done(self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]) -> None:
+    def training_done(
+        self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]
+    ) -> None:
         self.ended(f"{name}, seed {seed}: test error {test.error_percent:.2f} %")
 
 
 class TensorBoardLogger(EvaluationCallback):
-    """Writes the events of each training into a separate folder, such as `none, seed 0`, when the training ends.
+    """Writes the events of each training into a separate folder, such as `none, seed
+    0`, when the training ends.
 
-    TensorBoard then draws the trainings into one chart. Steps are epochs, counted from 1; values of the test split are
-    at the last epoch. A resumed evaluation adds the trainings that it runs. Raises SettingsError without tensorboard.
+    TensorBoard then draws the trainings into one chart. Steps are epochs, counted from
+    1; values of the test split are at the last epoch. A resumed evaluation adds the
+    trainings that it runs. Raises SettingsError without tensorboard.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self._folder, self._writer_class = Path(folder), event_writer_class()
 
-    def training_done(self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]) -> None:
+    def training_done(
+        self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]
+    ) -> None:
         # A name may be any text, but must be a single folder.
-        writer = self._writer_class(str(self._folder / f"{quote(name, safe=' ')}, seed {seed}"))
+        writer = self._writer_class(
+            str(self._folder / f"{quote(name, safe=' ')}, seed {seed}")
+        )
         measured = [("train", one, epoch) for epoch, one in enumerate(epochs, start=1)]
         for part, one, epoch in (*measured, ("test", test, len(epochs))):
             found = {"loss": one.loss, "error_percent": one.error_percent}
             if one.confusion is not None:
-                found["balanced_accuracy_percent"] = one.confusion.balanced_accuracy_percent
+                found["balanced_accuracy_percent"] = (
+                    one.confusion.balanced_accuracy_percent
+                )
             for tag, value in found.items():
                 writer.add_scalar(f"evaluation/{part}_{tag}", value, epoch)
         writer.close()

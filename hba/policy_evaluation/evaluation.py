@@ -15,17 +15,47 @@ from hba.config.evaluation import OF_WEIGHTS, EvaluationConfig, of_earlier_run
 from hba.data.config import DataConfig, resolved_data
 from hba.data.images import EvaluationData, LabelledImages, LazySplit
 from hba.data.labels import error_note
-from hba.data.load import AnyDataset, check_data, is_dataset, load_evaluation_data, name_of_dataset
+from hba.data.load import (
+    AnyDataset,
+    check_data,
+    is_dataset,
+    load_evaluation_data,
+    name_of_dataset,
+)
 from hba.data.reading import save_left_out
 from hba.distributed import collectives
 from hba.distributed.process_info import is_first, single_process, size
 from hba.errors import DivergedError, SettingsError
-from hba.executors.executor import Executor, SerialExecutor, Shared, Tensors, number_of_jobs, tensors_of
+from hba.executors.executor import (
+    Executor,
+    SerialExecutor,
+    Shared,
+    Tensors,
+    number_of_jobs,
+    tensors_of,
+)
 from hba.executors.ray_executor import check_one_way, connected, executor_for
-from hba.policy_evaluation.baselines import AGAINST, Baseline, RowConfig, check_rows, named_rows, respread, row_configs
-from hba.policy_evaluation.callbacks import EvaluationCallback, EvaluationPlan, EvaluationProgress
+from hba.policy_evaluation.baselines import (
+    AGAINST,
+    Baseline,
+    RowConfig,
+    check_rows,
+    named_rows,
+    respread,
+    row_configs,
+)
+from hba.policy_evaluation.callbacks import (
+    EvaluationCallback,
+    EvaluationPlan,
+    EvaluationProgress,
+)
 from hba.policy_evaluation.leakage import leakage_reports, settings_of
-from hba.policy_evaluation.results import FREE_SETTINGS, Evaluation, check_same, stored_results
+from hba.policy_evaluation.results import (
+    FREE_SETTINGS,
+    Evaluation,
+    check_same,
+    stored_results,
+)
 from hba.preprocessing import network_input_size
 from hba.report.page import report_at_the_end
 from hba.report.results import RESULTS_NAME, EvaluationResult, read_results
@@ -64,35 +94,46 @@ def evaluate(
     config: str | Path | None = None,
     **settings: Any,
 ) -> EvaluationResult:
-    """Train with the schedule and with each baseline, and measure the test split after the last epoch of each training.
+    """Train with the schedule and with each baseline, and measure the test split after
+    the last epoch of each training.
 
-    schedule: a schedule, its file, or the name of a recipe or of a shipped one. data: a dataset's name, a folder,
-    images in memory, or a pair (train, test) of torch Datasets or lists of (image, label), which are read once and
-    fitted to image_size; None uses the data of the search. against: the baselines, in a list or as names separated by
-    commas: names in `hba.policy_evaluation.BASELINES`, whose `text` describes each, schedules, schedule files, names of
-    shipped schedules, or your own augmentations (see `hba.Augmentation`). A baseline's name takes precedence over a
-    file with this name. The default is none and randaugment, except for the recipe that you evaluate.
+    schedule: a schedule, its file, or the name of a recipe or of a shipped one. data: a
+    dataset's name, a folder, images in memory, or a pair (train, test) of torch
+    Datasets or lists of (image, label), which are read once and fitted to image_size;
+    None uses the data of the search. against: the baselines, in a list or as names
+    separated by commas: names in `hba.policy_evaluation.BASELINES`, whose `text`
+    describes each, schedules, schedule files, names of shipped schedules, or your own
+    augmentations (see `hba.Augmentation`). A baseline's name takes precedence over a
+    file with this name. The default is none and randaugment, except for the recipe that
+    you evaluate.
 
-    preset: a key of EVALUATION_PRESETS. settings: fields of EvaluationConfig. All other settings are as in the search.
-    The setting spread, in logits, replaces the spread of every schedule and of the baselines made from the first one; 0
-    trains without a spread. To change only one schedule, pass the result of Schedule.with_spread.
-    network: your own network instead of the setting `model`. Every training starts from a copy of it, so all seeds
-    share the initial weights and differ only in batches and draws: they vary less than fresh networks. Frozen
-    parameters stay frozen. For fresh weights, give a function from the seed to a network, such as `lambda seed: Net()`;
-    PyTorch's default generator is seeded for it. With the setting `pretrained`, seeds share the initial weights too,
-    except those of a new head.
-    out: a folder for results.json, which is written after each training. resume: continue the evaluation in `out` with
-    the same settings, network and rows; you may add seeds, and rows after the old ones. jobs: trainings at a time. More
-    than one run in separate processes, which share PyTorch's threads; a script must then call this function under
-    `if __name__ == "__main__":`. None means one for each thread, and 1 on a GPU. With the same number of threads for
-    each training, results do not depend on jobs. cluster: the address of a Ray cluster, or `auto` for that of this
-    machine: one training at a time on each of its GPUs, or else CPUs. Trainings of a lost machine run again.
-    Within hba.distributed.joined, all processes share one training after the other, as in hba.search.
-    allow_seen: also test on images that the search has seen, which otherwise raises SettingsError. keep_network: keep
-    the network of the schedule's first seed in `out`, for load_network: network.pt and network.json. If a resumed
-    evaluation has the result of this training but not its network, it trains it again. progress: show a bar in a
-    terminal or a notebook. config: the results.json of an earlier evaluation, or its folder. Its settings, except its
-    device and rows, override those of the search. HbaError: what cannot work. DivergedError: a loss is not finite.
+    preset: a key of EVALUATION_PRESETS. settings: fields of EvaluationConfig. All other
+    settings are as in the search. The setting spread, in logits, replaces the spread of
+    every schedule and of the baselines made from the first one; 0 trains without a
+    spread. To change only one schedule, pass the result of Schedule.with_spread.
+    network: your own network instead of the setting `model`. Every training starts from
+    a copy of it, so all seeds share the initial weights and differ only in batches and
+    draws: they vary less than fresh networks. Frozen parameters stay frozen. For fresh
+    weights, give a function from the seed to a network, such as `lambda seed: Net()`;
+    PyTorch's default generator is seeded for it. With the setting `pretrained`, seeds
+    share the initial weights too, except those of a new head. out: a folder for
+    results.json, which is written after each training. resume: continue the evaluation
+    in `out` with the same settings, network and rows; you may add seeds, and rows after
+    the old ones. jobs: trainings at a time. More than one run in separate processes,
+    which share PyTorch's threads; a script must then call this function under `if
+    __name__ == "__main__":`. None means one for each thread, and 1 on a GPU. With the
+    same number of threads for each training, results do not depend on jobs. cluster:
+    the address of a Ray cluster, or `auto` for that of this machine: one training at a
+    time on each of its GPUs, or else CPUs. Trainings of a lost machine run again.
+    Within hba.distributed.joined, all processes share one training after the other, as
+    in hba.search. allow_seen: also test on images that the search has seen, which
+    otherwise raises SettingsError. keep_network: keep the network of the schedule's
+    first seed in `out`, for load_network: network.pt and network.json. If a resumed
+    evaluation has the result of this training but not its network, it trains it again.
+    progress: show a bar in a terminal or a notebook. config: the results.json of an
+    earlier evaluation, or its folder. Its settings, except its device and rows,
+    override those of the search. HbaError: what cannot work. DivergedError: a loss is
+    not finite.
     """
     callback = callback if callback is not None and is_first() else EvaluationCallback()
     check_one_way(jobs, cluster)
@@ -102,39 +143,81 @@ def evaluate(
     own_network = None if network is None else CustomNetwork(network)
     named = named_rows(schedule, against)
     main = next(row for row in named.values() if isinstance(row, Schedule))
-    used, inherited = settle(main, data, preset, config, settings, has_own_network=own_network is not None)
+    used, inherited = settle(
+        main, data, preset, config, settings, has_own_network=own_network is not None
+    )
     # Check this before reading images. A cluster has its own devices.
     device = collectives.local_device(used.device) if cluster is None else None
     rows = row_configs(named, main, used, own_network, used.network_start())
     if out is None and (resume or keep_network):
-        raise SettingsError(f"{'resume' if resume else 'keep_network'} needs out, the folder of the evaluation")
+        raise SettingsError(
+            f"{'resume' if resume else 'keep_network'} needs out, the folder of the"
+            " evaluation"
+        )
     folder = Path(out) if out is not None and is_first() else None
     with collectives.rank0_only(run_lock(folder)), connected(cluster) as machines:
-        stored = collectives.broadcast_from_rank0(lambda: stored_results(folder, resume, used, rows))
+        stored = collectives.broadcast_from_rank0(
+            lambda: stored_results(folder, resume, used, rows)
+        )
         images = _read_and_check(data, rows, callback)
         check_batch_size(settings, len(images.train))
-        schedules = {name: row for name, row in named.items() if isinstance(row, Schedule)}
+        schedules = {
+            name: row for name, row in named.items() if isinstance(row, Schedule)
+        }
         in_memory = not isinstance(data, str | Path | None)
-        searched = leakage_reports(schedules, used, images, in_memory=in_memory, allow_seen=allow_seen)
-        facts = (*inherited, *images.facts, error_note(images.train.labels), _note_on_start(images, rows[0]))
-        notes = tuple(filter(None, (*facts, *(one.warning for one in searched), used.baseline_note())))
+        searched = leakage_reports(
+            schedules, used, images, in_memory=in_memory, allow_seen=allow_seen
+        )
+        facts = (
+            *inherited,
+            *images.facts,
+            error_note(images.train.labels),
+            _note_on_start(images, rows[0]),
+        )
+        notes = tuple(
+            filter(
+                None, (*facts, *(one.warning for one in searched), used.baseline_note())
+            )
+        )
         run = Evaluation(used, rows, images, searched, folder, stored)
         if size() > 1:
             rows_json = json.dumps([*map(_identity, rows), [*used.training_seeds]])
-            collectives.check_alike({"training images": images.train.fingerprint(), "rows or settings": rows_json})
+            collectives.check_alike(
+                {
+                    "training images": images.train.fingerprint(),
+                    "rows or settings": rows_json,
+                }
+            )
         n_jobs = number_of_jobs(jobs, len(rows) * used.seeds, images.train, device)
         executor = executor_for(used.device, n_jobs, machines)
-        return _train_all(run, respread(main, used.spread), executor, callback, notes, keep_network=keep_network)
+        return _train_all(
+            run,
+            respread(main, used.spread),
+            executor,
+            callback,
+            notes,
+            keep_network=keep_network,
+        )
 
 
-def _read_and_check(data: object, rows: Sequence[RowConfig], callback: EvaluationCallback) -> EvaluationData:
-    """Read the images. Finds mistakes in the user's own objects before the first training, not after an hour."""
+def _read_and_check(
+    data: object, rows: Sequence[RowConfig], callback: EvaluationCallback
+) -> EvaluationData:
+    """Read the images. Finds mistakes in the user's own objects before the first
+    training, not after an hour.
+    """
     config, own_network = rows[0].config, rows[0].own_network
     if isinstance(data, EvaluationData):
         images = data
     else:
         dataset: Any = data if is_dataset(data) else None
-        read = partial(load_evaluation_data, config, callback.images_read, dataset, with_val=config.with_val)
+        read = partial(
+            load_evaluation_data,
+            config,
+            callback.images_read,
+            dataset,
+            with_val=config.with_val,
+        )
         # Several downloads would overwrite each other.
         images = collectives.rank0_first(read) if config.download else read()
     images = images if own_network is not None else images.in_color()
@@ -147,11 +230,15 @@ def _read_and_check(data: object, rows: Sequence[RowConfig], callback: Evaluatio
 
 
 def _note_on_start(data: EvaluationData, row: RowConfig) -> str | None:
-    """A note on pretrained weights, which are loaded as a test. Raises SettingsError if they do not fit."""
+    """A note on pretrained weights, which are loaded as a test. Raises SettingsError if
+    they do not fit.
+    """
     if row.start is None:
         return None
     with single_process():
-        note = row.start.note(network_of(row.config, data, 0, row.own_network, row.start))
+        note = row.start.note(
+            network_of(row.config, data, 0, row.own_network, row.start)
+        )
     return f"{note} Every training starts in this way, for every seed."
 
 
@@ -166,28 +253,48 @@ def _train_all(
 ) -> EvaluationResult:
     """Run the missing trainings. schedule: the one in the report.
 
-    keep_network: keep the network of the first row and seed. If it is missing, this training runs again.
+    keep_network: keep the network of the first row and seed. If it is missing, this
+    training runs again.
     """
     folder, stored, missing = run.folder, run.stored, run.missing()
-    first, is_trained = run.config.first_seed, run.config.first_seed in run.result.rows[0].seeds
+    first, is_trained = (
+        run.config.first_seed,
+        run.config.first_seed in run.result.rows[0].seeds,
+    )
     if is_trained and keep_network:
-        keep_network = collectives.broadcast_from_rank0(lambda: folder is not None and not is_kept(folder))
+        keep_network = collectives.broadcast_from_rank0(
+            lambda: folder is not None and not is_kept(folder)
+        )
         missing = [*([(run.rows[0], first)] if keep_network else []), *missing]
     if missing and isinstance(executor, SerialExecutor):
         run.data = run.data.to(executor.device)
-    # The executor's n_jobs: the rest of a resumed evaluation uses as many threads per training as the whole one.
-    environment = {**(executor.environment() if missing else run.result.environment), "jobs": executor.n_jobs}
+    # The executor's n_jobs: the rest of a resumed evaluation uses as many threads per
+    # training as the whole one.
+    environment = {
+        **(executor.environment() if missing else run.result.environment),
+        "jobs": executor.n_jobs,
+    }
     run.result = run.result.model_copy(update={"environment": environment})
-    made_on = f"{executor.device.type}, {executor.n_threads} threads, {size()} processes"
+    made_on = (
+        f"{executor.device.type}, {executor.n_threads} threads, {size()} processes"
+    )
     # Processes on other machines start in another folder.
     kept_in = folder and folder.absolute() / TRAININGS_NAME
     on = (run.result.fingerprints["training"], made_on)
-    jobs = [Job(row, seed, TrainCheckpoint(kept_in, (*_identity(row), *on, str(seed)))) for row, seed in missing]
+    jobs = [
+        Job(row, seed, TrainCheckpoint(kept_in, (*_identity(row), *on, str(seed))))
+        for row, seed in missing
+    ]
     if keep_network:
         jobs[0] = jobs[0]._replace(keeps_network=True)
     if stored and jobs:
         # Another kind of device rounds differently.
-        check_same("kind of device", torch.device(stored.environment["device"]).type, executor.device.type, folder)
+        check_same(
+            "kind of device",
+            torch.device(stored.environment["device"]).type,
+            executor.device.type,
+            folder,
+        )
     plan = EvaluationPlan(
         config=run.config,
         data=run.data,
@@ -200,11 +307,14 @@ def _train_all(
     )
     callback.planned(plan)
     shared = shared_data(executor, run.data) if jobs else Shared()
-    with contextlib.closing(executor.run(train_and_measure, jobs, shared, callback.step_done)) as finished:
+    with contextlib.closing(
+        executor.run(train_and_measure, jobs, shared, callback.step_done)
+    ) as finished:
         for number, (test, epochs, network, steps) in finished:
             job = jobs[number]
             if network is not None and folder is not None:
-                # Save it before the result, so that a kill between the two loses nothing.
+                # Save it before the result, so that a kill between the two loses
+                # nothing.
                 network.save(folder)
             if not (job.keeps_network and is_trained):
                 run.add(job.row, job.seed, test, steps)
@@ -225,17 +335,28 @@ def _identity(row: RowConfig) -> tuple[str, ...]:
     # The hash of the images covers the effect of skip_broken.
     config = row.config.model_copy(update={"skip_broken": False})
     # Unlike pydantic, json also writes names that are no valid text.
-    settings = json.dumps(config.model_dump(mode="json", exclude={*FREE_SETTINGS, "first_seed", "data", "device"}))
-    network, start = row.own_network and row.own_network.definition, row.start and row.start.sha256
+    settings = json.dumps(
+        config.model_dump(
+            mode="json", exclude={*FREE_SETTINGS, "first_seed", "data", "device"}
+        )
+    )
+    network, start = (
+        row.own_network and row.own_network.definition,
+        row.start and row.start.sha256,
+    )
     return settings, row.name, row.definition, str(network), str(start)
 
 
 Result = tuple[Measured, tuple[Measured, ...], KeptNetwork | None, StepCounts | None]
-"""Of a training: measures on the test split, and of each epoch; the network, if kept; on a GPU, how its steps ran."""
+"""Of a training: measures on the test split, and of each epoch; the network, if kept;
+on a GPU, how its steps ran.
+"""
 
 
 class Job(NamedTuple):
-    """A network to train. checkpoint: written by the training, to resume it. keeps_network: whether to return it."""
+    """A network to train. checkpoint: written by the training, to resume it.
+    keeps_network: whether to return it.
+    """
 
     row: RowConfig
     seed: int
@@ -249,53 +370,91 @@ class Job(NamedTuple):
 
 
 def train_row(
-    row: RowConfig, seed: int, checkpoint: TrainCheckpoint, data: EvaluationData, on_step: Callable[[], None]
+    row: RowConfig,
+    seed: int,
+    checkpoint: TrainCheckpoint,
+    data: EvaluationData,
+    on_step: Callable[[], None],
 ) -> Trained:
-    """Run one training of a row, in any process. data: on its device. PyTorch's default generators do not change.
+    """Run one training of a row, in any process. data: on its device. PyTorch's default
+    generators do not change.
 
     Raises DivergedError, which names the training, if the loss is not finite.
     """
     if checkpoint.path is not None and not checkpoint.path.parent.parent.is_dir():
         # Another machine may not see the folder of the run.
         checkpoint = TrainCheckpoint()
-    generators = default_generators(data.train.device, derived_seed(seed, "default generators of an evaluation"))
+    generators = default_generators(
+        data.train.device, derived_seed(seed, "default generators of an evaluation")
+    )
     with generators, explained_memory_errors():
         try:
-            return train(row.config, data, row.augmentation, seed, on_step, row.own_network, row.start, checkpoint)
+            return train(
+                row.config,
+                data,
+                row.augmentation,
+                seed,
+                on_step,
+                row.own_network,
+                row.start,
+                checkpoint,
+            )
         except DivergedError as error:
             raise DivergedError(f"{row.name}, seed {seed}: {error}") from None
 
 
-def train_and_measure(job: Job, data: EvaluationData, on_step: Callable[[], None]) -> Result:
-    """Train by train_row, and measure the test split and the augmented images of each epoch."""
+def train_and_measure(
+    job: Job, data: EvaluationData, on_step: Callable[[], None]
+) -> Result:
+    """Train by train_row, and measure the test split and the augmented images of each
+    epoch.
+    """
     row, seed, checkpoint, keeps_network = job
     found = train_row(row, seed, checkpoint, data, on_step)
     if not (keeps_network and is_first()):
         return found.test, found.epochs, None, found.steps
     with single_process():
         model = row.config.model if row.own_network is None else row.own_network.name
-        kept = KeptNetwork.of(found.network, found.test, data, row.config, model=model, policy=row.name, seed=seed)
+        kept = KeptNetwork.of(
+            found.network,
+            found.test,
+            data,
+            row.config,
+            model=model,
+            policy=row.name,
+            seed=seed,
+        )
     return found.test, found.epochs, kept, found.steps
 
 
 def shared_data(executor: Executor, data: EvaluationData) -> Shared:
     """The data that all trainings share. data: on the device of a SerialExecutor.
 
-    There, the test split is opened after the last step of the first training. Elsewhere, it is opened before the first
-    one, and all processes of a machine share images in memory; images that stay in files raise SettingsError.
+    There, the test split is opened after the last step of the first training.
+    Elsewhere, it is opened before the first one, and all processes of a machine share
+    images in memory; images that stay in files raise SettingsError.
     """
     if isinstance(executor, SerialExecutor):
         return Shared(data)
     value = (data.name, data.class_names, str(executor.device))
-    return Shared(value, (*tensors_of(data.train), *tensors_of(data.test)), data_of_tensors)
+    return Shared(
+        value, (*tensors_of(data.train), *tensors_of(data.test)), data_of_tensors
+    )
 
 
-def data_of_tensors(value: tuple[str, tuple[str, ...], str], tensors: Tensors) -> EvaluationData:
+def data_of_tensors(
+    value: tuple[str, tuple[str, ...], str], tensors: Tensors
+) -> EvaluationData:
     """The inverse of `shared_data` in another process."""
     name, class_names, device_name = value
-    device, (images, labels, test_images, test_labels) = find_device(device_name), tensors
+    device, (images, labels, test_images, test_labels) = (
+        find_device(device_name),
+        tensors,
+    )
     test = LazySplit(lambda: LabelledImages(test_images, test_labels).to(device))
-    return EvaluationData(name, class_names, LabelledImages(images, labels).to(device), test)
+    return EvaluationData(
+        name, class_names, LabelledImages(images, labels).to(device), test
+    )
 
 
 def settle(
@@ -307,12 +466,16 @@ def settle(
     *,
     has_own_network: bool,
 ) -> tuple[EvaluationConfig, tuple[str, ...]]:
-    """The checked settings, and a note on settings that come from a search on other data.
+    """The checked settings, and a note on settings that come from a search on other
+    data.
 
-    In order of precedence, settings are from: settings, the earlier evaluation, the preset, and the search. data and
-    earlier (config): as in `evaluate`. has_own_network: it replaces `model`. Raises SettingsError for unknown data.
+    In order of precedence, settings are from: settings, the earlier evaluation, the
+    preset, and the search. data and earlier (config): as in `evaluate`.
+    has_own_network: it replaces `model`. Raises SettingsError for unknown data.
     """
-    if has_own_network and (idle := [name for name in ("model", *OF_WEIGHTS) if name in settings]):
+    if has_own_network and (
+        idle := [name for name in ("model", *OF_WEIGHTS) if name in settings]
+    ):
         raise SettingsError(f"{idle[0]} has no effect on your own network; omit it")
     if data is not None:
         name: Any = data.name if isinstance(data, EvaluationData) else data
@@ -320,27 +483,64 @@ def settle(
         settings = {**settings, "data": name}
     if earlier is not None:
         if preset:
-            raise SettingsError("config has all settings of an earlier run; omit preset")
+            raise SettingsError(
+                "config has all settings of an earlier run; omit preset"
+            )
         in_memory = not isinstance(data, str | Path | None)
-        settings = {**_of_earlier(Path(earlier), settings, has_own_network, in_memory), **settings}
+        settings = {
+            **_of_earlier(Path(earlier), settings, has_own_network, in_memory),
+            **settings,
+        }
     searched = settings_of(schedule)
     if not ({"data"} & {*settings, *searched} or preset):
-        raise SettingsError("the schedule does not record the data of its search: give the data to evaluate it on")
+        raise SettingsError(
+            "the schedule does not record the data of its search: give the data to"
+            " evaluate it on"
+        )
 
-    config = EvaluationConfig.like_search(searched, settings, preset, has_own_network=has_own_network)
+    config = EvaluationConfig.like_search(
+        searched, settings, preset, has_own_network=has_own_network
+    )
     if isinstance(data, EvaluationData) and "image_size" not in settings:
-        settings = {**settings, "image_size": network_input_size(data.train, config.baseline_augmentation())}
-        config = EvaluationConfig.like_search(searched, settings, preset, has_own_network=has_own_network)
+        settings = {
+            **settings,
+            "image_size": network_input_size(
+                data.train, config.baseline_augmentation()
+            ),
+        }
+        config = EvaluationConfig.like_search(
+            searched, settings, preset, has_own_network=has_own_network
+        )
     is_elsewhere = preset is None and searched.get("data", config.data) != config.data
-    note = f"settings that you do not give are as in the search on {searched.get('data')}; {RESULTS_NAME} lists them"
+    note = (
+        f"settings that you do not give are as in the search on {searched.get('data')};"
+        f" {RESULTS_NAME} lists them"
+    )
     return config, (note,) if is_elsewhere else ()
 
 
-def _of_earlier(path: Path, given: Mapping[str, Any], has_own_network: bool, in_memory: bool) -> dict[str, Any]:
-    """The settings of an earlier evaluation that apply, without its device, which this machine may not have."""
+def _of_earlier(
+    path: Path, given: Mapping[str, Any], has_own_network: bool, in_memory: bool
+) -> dict[str, Any]:
+    """The settings of an earlier evaluation that apply, without its device, which this
+    machine may not have.
+    """
     file = path / RESULTS_NAME if path.is_dir() else path
-    stored = {name: value for name, value in read_results(file).settings.items() if name != "val_size"}
+    stored = {
+        name: value
+        for name, value in read_results(file).settings.items()
+        if name != "val_size"
+    }
     if stored.get("model") is None and "model" not in given and not has_own_network:
-        raise SettingsError(f"{file} is of a network of your own: give it as network= in Python, or choose a model")
-    found = of_earlier_run(stored, resolved_data(given), has_own_network=has_own_network)
-    return {name: value for name, value in found.items() if not (in_memory and name in DataConfig.model_fields)}
+        raise SettingsError(
+            f"{file} is of a network of your own: give it as network= in Python, or"
+            " choose a model"
+        )
+    found = of_earlier_run(
+        stored, resolved_data(given), has_own_network=has_own_network
+    )
+    return {
+        name: value
+        for name, value in found.items()
+        if not (in_memory and name in DataConfig.model_fields)
+    }

@@ -16,45 +16,83 @@ from hba.schedule.schedule import Schedule
 
 
 def leakage_reports(
-    rows: Mapping[str, Schedule], config: EvaluationConfig, data: EvaluationData, *, in_memory: bool, allow_seen: bool
+    rows: Mapping[str, Schedule],
+    config: EvaluationConfig,
+    data: EvaluationData,
+    *,
+    in_memory: bool,
+    allow_seen: bool,
 ) -> tuple[LeakageReport, ...]:
-    """A report for each row that is a schedule. Reads no image. in_memory: whether the images were given, not read.
+    """A report for each row that is a schedule. Reads no image. in_memory: whether the
+    images were given, not read.
 
     Raises SettingsError if a search has seen test images, unless allow_seen.
     """
     found = []
     for row, schedule in rows.items():
         count = _count(schedule, config, data, in_memory)
-        known: Any = {} if count is None else {"test_images_seen": count.n_seen, "seen_is_estimate": count.is_estimate}
+        known: Any = (
+            {}
+            if count is None
+            else {
+                "test_images_seen": count.n_seen,
+                "seen_is_estimate": count.is_estimate,
+            }
+        )
         report = LeakageReport(row=row, test_images=data.n_test, **known)
         if report.warning and not allow_seen:
             raise SettingsError(
-                f"{report.warning}; test on images that it left out (same data, classes and split seed), or add "
-                "allow_seen=True"
+                f"{report.warning}; test on images that it left out (same data, classes"
+                " and split seed), or add allow_seen=True"
             )
         found.append(report)
     return tuple(found)
 
 
-def _count(schedule: Schedule, config: EvaluationConfig, data: EvaluationData, in_memory: bool) -> SeenCount | None:
-    settings, seen = settings_of(schedule), SeenImages.from_json(schedule.provenance.get("images_seen"))
+def _count(
+    schedule: Schedule, config: EvaluationConfig, data: EvaluationData, in_memory: bool
+) -> SeenCount | None:
+    settings, seen = (
+        settings_of(schedule),
+        SeenImages.from_json(schedule.provenance.get("images_seen")),
+    )
     if config.data not in DATASET_NAMES or in_memory:
         tested = hashes_of(data.listing, (data.test,))
-        return seen.overlap(tested[1]) if seen is not None and tested is not None and seen.kind == tested[0] else None
+        return (
+            seen.overlap(tested[1])
+            if seen is not None and tested is not None and seen.kind == tested[0]
+            else None
+        )
     if settings.get("data") != config.data or seen is not None:
         return None
-    # The images of a built-in dataset never change, so the split of the search can be repeated.
+    # The images of a built-in dataset never change, so the split of the search can be
+    # repeated.
     try:
-        searched = DataConfig.make({name: settings[name] for name in DataConfig.model_fields if name in settings})
+        searched = DataConfig.make(
+            {
+                name: settings[name]
+                for name in DataConfig.model_fields
+                if name in settings
+            }
+        )
         source, its_source = find_source(config), find_source(searched)
         # A search never opens the dataset's own test split.
-        if source.test is not None or (searched.split_seed, searched.classes) == (config.split_seed, config.classes):
+        if source.test is not None or (searched.split_seed, searched.classes) == (
+            config.split_seed,
+            config.classes,
+        ):
             return SeenCount(0, 0, is_estimate=False)
-        its_splits = split(its_source, searched.train_size, searched.val_size, searched.split_seed)
+        its_splits = split(
+            its_source, searched.train_size, searched.val_size, searched.split_seed
+        )
     except HbaError:
         return None
-    seen = SeenImages.of(its_splits.train.items.hashed_by, all_hashes([its_splits.train, its_splits.val]))
-    return seen.overlap(all_hashes([split(source, None, None, config.split_seed).test()]))
+    seen = SeenImages.of(
+        its_splits.train.items.hashed_by, all_hashes([its_splits.train, its_splits.val])
+    )
+    return seen.overlap(
+        all_hashes([split(source, None, None, config.split_seed).test()])
+    )
 
 
 def settings_of(schedule: Schedule) -> Mapping[str, Any]:

@@ -1,4 +1,6 @@
-"""hba.train: trains a network with a policy, and saves everything that is needed to use it."""
+"""hba.train: trains a network with a policy, and saves everything that is needed to use
+it.
+"""
 
 import warnings
 from collections.abc import Callable
@@ -32,29 +34,50 @@ def train(
     resume: bool = False,
     **settings: Any,
 ) -> TrainedNetwork:
-    """Train a network with the policy on all images except the test split, and measure this split after the last epoch.
+    """Train a network with the policy on all images except the test split, and measure
+    this split after the last epoch.
 
-    policy: a schedule, its file, or the name of a recipe or of a shipped one. seed: of the weights, batches and draws.
-    network: your own instead of the setting `model`. data, settings: as `hba.evaluate` takes them, including preset,
-    config, cluster, allow_seen, callback and progress; with_val is on by default.
+    policy: a schedule, its file, or the name of a recipe or of a shipped one. seed: of
+    the weights, batches and draws. network: your own instead of the setting `model`.
+    data, settings: as `hba.evaluate` takes them, including preset, config, cluster,
+    allow_seen, callback and progress; with_val is on by default.
 
-    out: a folder for network.pt and network.json, which `hba.load_network` reads, policy.json, pipeline.py (the policy
-    as a torchvision transform that does not need hba), results.json and report.html. resume: continue the training in
-    `out` with the same arguments. Raises HbaError for what cannot work, and DivergedError if the loss is not finite.
+    out: a folder for network.pt and network.json, which `hba.load_network` reads,
+    policy.json, pipeline.py (the policy as a torchvision transform that does not need
+    hba), results.json and report.html. resume: continue the training in `out` with the
+    same arguments. Raises HbaError for what cannot work, and DivergedError if the loss
+    is not finite.
     """
     check_single_process("hba.train")
-    of_one: dict[str, Any] = {"against": (), "seeds": 1, "first_seed": seed, "jobs": 1, "keep_network": True}
+    of_one: dict[str, Any] = {
+        "against": (),
+        "seeds": 1,
+        "first_seed": seed,
+        "jobs": 1,
+        "keep_network": True,
+    }
     if wrong := [name for name in of_one if name in settings]:
-        raise SettingsError(f"hba.train trains one network; omit {wrong[0]}, or call hba.evaluate")
+        raise SettingsError(
+            f"hba.train trains one network; omit {wrong[0]}, or call hba.evaluate"
+        )
     schedule = policy if isinstance(policy, Schedule) else load_policy(policy)
-    result = evaluate(policy, data, out=out, network=network, resume=resume, **{"with_val": True, **of_one, **settings})
+    result = evaluate(
+        policy,
+        data,
+        out=out,
+        network=network,
+        resume=resume,
+        **{"with_val": True, **of_one, **settings},
+    )
     if note := write_policy(respread(schedule, result.config.spread), Path(out)):
         warnings.warn(note, HbaWarning, stacklevel=2)
     return load_network(out, network=network)
 
 
 def write_policy(schedule: Schedule, folder: Path) -> str | None:
-    """Write policy.json and pipeline.py, each atomically; return a note if there can be no pipeline.py."""
+    """Write policy.json and pipeline.py, each atomically; return a note if there can be
+    no pipeline.py.
+    """
     schedule.save(folder / POLICY_NAME)
     try:
         export(schedule, "torchvision", folder / PIPELINE_NAME)

@@ -1,1 +1,3 @@
-"""Policy searches: the training loop, the history, checkpoints, a time budget, and several seeds."""
+"""Policy searches: the training loop, the history, checkpoints, a time budget, and
+several seeds.
+"""

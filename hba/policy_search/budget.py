@@ -1,6 +1,8 @@
-"""A search within a given time: times a few steps and a validation, and chooses the number of epochs that fit.
+"""A search within a given time: times a few steps and a validation, and chooses the
+number of epochs that fit.
 
-It times a copy of the search, so the search draws the same random numbers as one with these epochs and no budget.
+It times a copy of the search, so the search draws the same random numbers as one with
+these epochs and no budget.
 """
 
 import math
@@ -25,7 +27,9 @@ from hba.utils.text import counted
 MANY_EPOCHS = 1_000_000
 """Epochs of a search until the budget chooses them."""
 PLANNED_SHARE = 0.85
-"""Share of the remaining time to plan with; the rest is for saves, the report, and a machine that slows down."""
+"""Share of the remaining time to plan with; the rest is for saves, the report, and a
+machine that slows down.
+"""
 MEASURED_SHARE, MOST_MEASURED_SECONDS = 0.05, 10.0
 """Largest share of a budget, and largest number of seconds, for timing steps."""
 
@@ -33,45 +37,77 @@ Clock = Callable[[], float]
 
 
 def within(
-    seconds: float, began: float, context: ImageSearchContext, clock: Clock = time.monotonic
+    seconds: float,
+    began: float,
+    context: ImageSearchContext,
+    clock: Clock = time.monotonic,
 ) -> ImageSearchContext:
     """The same search with as many epochs as fit into `seconds`, and a note on it.
 
-    began: by the clock. A step of the warm-up counts like a later one. Raises SettingsError if too few epochs fit.
+    began: by the clock. A step of the warm-up counts like a later one. Raises
+    SettingsError if too few epochs fit.
     """
-    config, space, algorithm = context.config, context.task.space, context.config.algorithm
+    config, space, algorithm = (
+        context.config,
+        context.task.space,
+        context.config.algorithm,
+    )
     every, batches = config.measured_every, context.task.train_stream().batches_per_pass
     seconds_of_step, seconds_of_validation = measured(context, seconds, clock)
 
     def cost(epochs: int) -> float:
-        """Seconds from the first step on, with validations also after the first and the last epoch and each leg."""
+        """Seconds from the first step on, with validations also after the first and the
+        last epoch and each leg.
+        """
         sized = config.model_copy(update={"epochs": epochs})
-        total, n_legs = algorithm.total_epochs(sized, space), len(algorithm.leg_epochs(sized, space))
-        return total * batches * seconds_of_step + (total // every + 2 + 3 * n_legs) * seconds_of_validation
+        total, n_legs = (
+            algorithm.total_epochs(sized, space),
+            len(algorithm.leg_epochs(sized, space)),
+        )
+        return (
+            total * batches * seconds_of_step
+            + (total // every + 2 + 3 * n_legs) * seconds_of_validation
+        )
 
-    epochs = bisect_right(range(1, MANY_EPOCHS + 1), PLANNED_SHARE * (began + seconds - clock()), key=cost)
+    epochs = bisect_right(
+        range(1, MANY_EPOCHS + 1), PLANNED_SHARE * (began + seconds - clock()), key=cost
+    )
     if epochs == 0:
         needed = math.ceil(clock() - began + cost(1) / PLANNED_SHARE)
-        raise SettingsError(f"budget_seconds must be at least about {needed} for one epoch, got {seconds:g}")
+        raise SettingsError(
+            f"budget_seconds must be at least about {needed} for one epoch, got"
+            f" {seconds:g}"
+        )
     config = config.changed({"epochs": epochs})
     note = f"{counted(epochs, 'epoch')} fit into the {seconds:g} s."
     task = replace(context.task, config=config)
-    return replace(context, config=config, task=task, start_notes=(*context.start_notes, note))
+    return replace(
+        context, config=config, task=task, start_notes=(*context.start_notes, note)
+    )
 
 
-def measured(context: ImageSearchContext, budget: float, clock: Clock) -> tuple[float, float]:
-    """Mean seconds of a training step with its share of the policy steps, and of a pass over all validation images.
+def measured(
+    context: ImageSearchContext, budget: float, clock: Clock
+) -> tuple[float, float]:
+    """Mean seconds of a training step with its share of the policy steps, and of a pass
+    over all validation images.
 
-    The first round of train_steps is slower and not counted, nor are those before steps run as CUDA graphs.
+    The first round of train_steps is slower and not counted, nor are those before steps
+    run as CUDA graphs.
     """
     task, algorithm = context.task, context.config.algorithm
     if isinstance(algorithm, LambdaSteps):
         algorithm = algorithm.model_copy(update={"warm_up_epochs": 0})
-        task = replace(task, config=context.config.model_copy(update={"algorithm": algorithm}))
+        task = replace(
+            task, config=context.config.model_copy(update={"algorithm": algorithm})
+        )
     rows: list[Tensor] = []
     if isinstance(algorithm, Race):
         # At its start, a race plans the learning rates of all epochs.
-        rows = [row_of(task.space, [*symmetries_of(task.space), name]) for name in names_of_forks(task.space)]
+        rows = [
+            row_of(task.space, [*symmetries_of(task.space), name])
+            for name in names_of_forks(task.space)
+        ]
         task = replace(task, config=context.config.model_copy(update={"epochs": 8}))
     with default_generators(task.device):
         state = algorithm.begin(task, context.networks)
@@ -88,7 +124,8 @@ def measured(context: ImageSearchContext, budget: float, clock: Clock) -> tuple[
         while n_rounds < 1 or now() - begun < seconds:
             for number in range(every):
                 if rows:
-                    # Always in the first leg, with all symmetries and each group in turn.
+                    # Always in the first leg, with all symmetries and each group in
+                    # turn.
                     state.step, state.rows[0] = 0, rows[number]
                 algorithm.step(task, state)
             n_rounds += 1

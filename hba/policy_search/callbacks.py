@@ -1,4 +1,6 @@
-"""Callbacks of a search, and their arguments, a plan and a result; a progress bar, and TensorBoard events."""
+"""Callbacks of a search, and their arguments, a plan and a result; a progress bar, and
+TensorBoard events.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,9 +19,11 @@ from hba.utils.progress import ProgressBar, event_writer_class
 class Plan:
     """The plan of a search before its first step.
 
-    model: its name, or the class of your own network. epochs_done: of a resumed search. batch_size: images, or words,
-    of a training step. policy_steps: over all epochs. notes: sentences to read before the search begins. regularizers:
-    the tuned ones, by name, with their current values in natural units. legs: name and epochs of each part of a race.
+    model: its name, or the class of your own network. epochs_done: of a resumed search.
+    batch_size: images, or words, of a training step. policy_steps: over all epochs.
+    notes: sentences to read before the search begins. regularizers: the tuned ones, by
+    name, with their current values in natural units. legs: name and epochs of each part
+    of a race.
     """
 
     model: str
@@ -43,9 +47,11 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchPlan(Plan):
-    """The plan of a search on images. test_images: how many images of the folder or data set are left for the test; 0
-    if the test images are separate, None if unknown (images in memory). left_out: files that are not used. threads: of
-    PyTorch on a CPU. processes: how many share every batch. image_size: side of the network's input in pixels.
+    """The plan of a search on images. test_images: how many images of the folder or
+    data set are left for the test; 0 if the test images are separate, None if unknown
+    (images in memory). left_out: files that are not used. threads: of PyTorch on a CPU.
+    processes: how many share every batch. image_size: side of the network's input in
+    pixels.
     """
 
     data: str
@@ -62,11 +68,13 @@ class SearchPlan(Plan):
 
 @dataclass(frozen=True)
 class SearchResult:
-    """schedule: a policy for each finished epoch; None before the first. metrics: one mapping for each finished epoch.
-    finished: False if a callback stopped the search. lam (n,): the final hyperparameters, as logits. network: the
-    trained network for lam. hypernetwork: hypernetwork.to_module(lam) returns the network for any other lam; None for
-    algorithms without one, such as `lookahead` and `population`. notes: the sentences of SearchPlan.notes. report: the
-    page in the folder; None without a folder or a finished epoch, and if it failed. steps: on a GPU, how they ran.
+    """schedule: a policy for each finished epoch; None before the first. metrics: one
+    mapping for each finished epoch. finished: False if a callback stopped the search.
+    lam (n,): the final hyperparameters, as logits. network: the trained network for
+    lam. hypernetwork: hypernetwork.to_module(lam) returns the network for any other
+    lam; None for algorithms without one, such as `lookahead` and `population`. notes:
+    the sentences of SearchPlan.notes. report: the page in the folder; None without a
+    folder or a finished epoch, and if it failed. steps: on a GPU, how they ran.
     """
 
     schedule: Schedule | None = field(repr=False)
@@ -82,36 +90,51 @@ class SearchResult:
 
 
 class SearchCallback:
-    """Override the methods that you need; the defaults do nothing. All are called in the thread of the search."""
+    """Override the methods that you need; the defaults do nothing. All are called in
+    the thread of the search.
+    """
 
     def images_read(self, done: int, total: int) -> None:
         """Called when `done` of `total` images have been read."""
 
     def planned(self, plan: Any) -> None:
-        """Called before the training. plan: a SearchPlan, or a Plan for a search on text."""
+        """Called before the training. plan: a SearchPlan, or a Plan for a search on
+        text.
+        """
 
-    def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
-        """Called before the first step. step: above 0 for a resumed search. batch_size: images, or words, of a step."""
+    def started(
+        self, step: int, total_steps: int, batch_size: int, n_epochs: int
+    ) -> None:
+        """Called before the first step. step: above 0 for a resumed search. batch_size:
+        images, or words, of a step.
+        """
 
     def step_done(self, step: int) -> None:
         """Called after training step `step`, counted from 1, and its policy steps."""
 
     def policy_noted(self, epoch: int, values: Mapping[str, float]) -> None:
-        """Called after an epoch, counted from 1. values: in natural units, such as of `Rotate.1.magnitude`."""
+        """Called after an epoch, counted from 1. values: in natural units, such as of
+        `Rotate.1.magnitude`.
+        """
 
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
-        """Called after an epoch. metrics: with the keys of metrics.csv; None if this epoch did not measure a value."""
+        """Called after an epoch. metrics: with the keys of metrics.csv; None if this
+        epoch did not measure a value.
+        """
 
     def stop_requested(self) -> bool:
         """Return True to end the search before its next step, with everything saved."""
         return False
 
     def search_ended(self, result: SearchResult) -> None:
-        """Called after the last step, or after a stop. Everything is saved, including the report."""
+        """Called after the last step, or after a stop. Everything is saved, including
+        the report.
+        """
 
 
 class SearchProgress(ProgressBar, SearchCallback):
-    """A progress bar in a terminal or a notebook, as a context manager: for reading images, then for training steps.
+    """A progress bar in a terminal or a notebook, as a context manager: for reading
+    images, then for training steps.
 
     `text` describes the last epoch.
     """
@@ -128,7 +151,9 @@ class SearchProgress(ProgressBar, SearchCallback):
         for note in plan.notes:
             self.say(note)
 
-    def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
+    def started(
+        self, step: int, total_steps: int, batch_size: int, n_epochs: int
+    ) -> None:
         self.n_epochs = n_epochs
         self.show_work("first epoch", step, total_steps, self.unit, per_step=batch_size)
 
@@ -149,9 +174,11 @@ class SearchProgress(ProgressBar, SearchCallback):
 
 
 class TensorBoardLogger(SearchCallback):
-    """Writes TensorBoard events into a folder: losses, errors and the policy, such as `Rotate/1/magnitude`.
+    """Writes TensorBoard events into a folder: losses, errors and the policy, such as
+    `Rotate/1/magnitude`.
 
-    Steps are epochs from 1. A resumed search replaces epochs that it repeats. Raises SettingsError without tensorboard.
+    Steps are epochs from 1. A resumed search replaces epochs that it repeats. Raises
+    SettingsError without tensorboard.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -167,7 +194,9 @@ class TensorBoardLogger(SearchCallback):
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
         for name, value in metrics.items():
             if value is not None and name != "epoch":
-                self._writer.add_scalar(f"search/{name}", value, int(metrics["epoch"] or 0))
+                self._writer.add_scalar(
+                    f"search/{name}", value, int(metrics["epoch"] or 0)
+                )
         self._writer.flush()
 
     def search_ended(self, result: SearchResult) -> None:

@@ -1,4 +1,6 @@
-"""Everything that a search needs before its first step, with the differences between images and text."""
+"""Everything that a search needs before its first step, with the differences between
+images and text.
+"""
 
 import copy
 import hashlib
@@ -46,7 +48,9 @@ Metrics = dict[str, float | None]
 
 @dataclass(frozen=True, kw_only=True)
 class SearchContext:
-    """identity: what must be the same to resume a run, by name. model: the network's name. fill: a colour."""
+    """identity: what must be the same to resume a run, by name. model: the network's
+    name. fill: a colour.
+    """
 
     config: Any
     task: Task
@@ -55,8 +59,16 @@ class SearchContext:
     model: str
     fill: tuple[float, ...] = GRAY
 
-    def measure(self, state: SearchState[Any], epoch: int, train_loss: float, train_error_percent: float) -> Metrics:
-        """Metrics of a finished epoch, counted from 1: at least val_loss, which is None if it was not measured."""
+    def measure(
+        self,
+        state: SearchState[Any],
+        epoch: int,
+        train_loss: float,
+        train_error_percent: float,
+    ) -> Metrics:
+        """Metrics of a finished epoch, counted from 1: at least val_loss, which is None
+        if it was not measured.
+        """
         raise NotImplementedError
 
     def plan(self, **common: Any) -> Plan:
@@ -81,8 +93,9 @@ def identity_of_space(space: SearchSpace) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageSearchContext(SearchContext):
-    """images_seen: hashes of the images that the search sees, to find test images among them. start_notes: notes on the
-    initial networks, and on the chosen epochs. replaced: settings that an object of the user replaces.
+    """images_seen: hashes of the images that the search sees, to find test images among
+    them. start_notes: notes on the initial networks, and on the chosen epochs.
+    replaced: settings that an object of the user replaces.
     """
 
     config: SearchConfig
@@ -99,9 +112,13 @@ class ImageSearchContext(SearchContext):
         own_space: SearchSpace | None = None,
         start: Start | None = None,
     ) -> "ImageSearchContext":
-        """data: on its device. network, own_space: replace settings. start: from config.network_start()."""
+        """data: on its device. network, own_space: replace settings. start: from
+        config.network_start().
+        """
         n_channels = data.train.n_channels
-        preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
+        preprocessing = Preprocessing.of(
+            data.train, config.baseline_augmentation(), config.colors_of_network()
+        )
         networks = _networks(config, data, preprocessing.image_size, network, start)
         space = own_space or config.search_space(
             hyperparameters_of(config.tune, lambda: networks(0), config.weight_decay)
@@ -116,7 +133,11 @@ class ImageSearchContext(SearchContext):
         identity = {
             "images or their split": data.train.fingerprint() + data.val.fingerprint(),
             "network": model,
-            **({} if network is None else {"structure of the network": CustomNetwork(network).structure}),
+            **(
+                {}
+                if network is None
+                else {"structure of the network": CustomNetwork(network).structure}
+            ),
             "kind of device": data.train.device.type,
             **({} if start is None else {PRETRAINED: start.sha256}),
             "search space": identity_of_space(space),
@@ -133,25 +154,45 @@ class ImageSearchContext(SearchContext):
             fill=fill,
             start_notes=() if start is None else (start.note(networks(0)),),
             images_seen=None if hashes is None else SeenImages.of(*hashes).to_json(),
-            replaced=(*(() if network is None else ("model",)), *(() if own_space is None else OF_SPACE)),
+            replaced=(
+                *(() if network is None else ("model",)),
+                *(() if own_space is None else OF_SPACE),
+            ),
         )
 
-    def measure(self, state: SearchState[Any], epoch: int, train_loss: float, train_error_percent: float) -> Metrics:
-        """Measure all validation images every measured_every epochs, after the first and last, and after each leg."""
+    def measure(
+        self,
+        state: SearchState[Any],
+        epoch: int,
+        train_loss: float,
+        train_error_percent: float,
+    ) -> Metrics:
+        """Measure all validation images every measured_every epochs, after the first
+        and last, and after each leg.
+        """
         task, loss, error_percent = self.task, None, None
-        ends = accumulate(epochs for _, epochs in self.config.algorithm.leg_epochs(self.config, task.space))
+        ends = accumulate(
+            epochs
+            for _, epochs in self.config.algorithm.leg_epochs(self.config, task.space)
+        )
         last = self.config.algorithm.total_epochs(self.config, task.space)
         if epoch in (1, last, *ends) or epoch % self.config.measured_every == 0:
             if isinstance(state.learner, NetworkModel):
                 network, graphs = state.learner.network, state.graphs
             else:
-                # A graph repeats the pass of one network, which must not be another copy each time; and an eager pass
-                # cannot use the memory of graphs.
+                # A graph repeats the pass of one network, which must not be another
+                # copy each time; and an eager pass cannot use the memory of graphs.
                 state.graphs.clear()
                 network, graphs = state.to_module(), EAGER
-            measured = measure(network, task.data.val, task.preprocessing.measure, graphs=graphs)
+            measured = measure(
+                network, task.data.val, task.preprocessing.measure, graphs=graphs
+            )
             loss, error_percent = measured.loss, measured.error_percent
-        return {"train_error_percent": train_error_percent, "val_loss": loss, "val_error_percent": error_percent}
+        return {
+            "train_error_percent": train_error_percent,
+            "val_loss": loss,
+            "val_error_percent": error_percent,
+        }
 
     def plan(self, **common: Any) -> SearchPlan:
         config, data = self.config, self.task.data
@@ -173,13 +214,19 @@ class ImageSearchContext(SearchContext):
             processes=size(),
             image_size=self.task.preprocessing.image_size,
             batch_size=min(config.batch_size, len(data.train)),
-            operations=tuple(operation.name for operation in self.task.space.operations),
+            operations=tuple(
+                operation.name for operation in self.task.space.operations
+            ),
             notes=tuple(filter(None, notes)),
             **common,
         )
 
     def provenance(self) -> dict[str, Any]:
-        config, data, error = self.config, self.task.data, error_of(self.task.data.train.labels)
+        config, data, error = (
+            self.config,
+            self.task.data,
+            error_of(self.task.data.train.labels),
+        )
         mean, std = config.colors_of_network() or (None, None)
         weights = {"sha256": self.identity.get(PRETRAINED), "mean": mean, "std": std}
         return {
@@ -206,26 +253,49 @@ class ImageSearchContext(SearchContext):
 
 
 def _networks(
-    config: SearchConfig, data: SearchData, image_size: int, network: nn.Module | None, start: Start | None
+    config: SearchConfig,
+    data: SearchData,
+    image_size: int,
+    network: nn.Module | None,
+    start: Start | None,
 ) -> Networks:
-    """The networks that the settings name, or copies of your own network, which is tested first."""
+    """The networks that the settings name, or copies of your own network, which is
+    tested first.
+    """
     n_classes, n_channels = len(data.class_names), data.train.n_channels
     if network is None:
-        return named_networks(config.model, n_classes, config.seed, image_size, start, n_channels)
+        return named_networks(
+            config.model, n_classes, config.seed, image_size, start, n_channels
+        )
     if not isinstance(network, nn.Module):
-        raise SettingsError(f"network must be an nn.Module, got {type(network).__name__}")
+        raise SettingsError(
+            f"network must be an nn.Module, got {type(network).__name__}"
+        )
     if config.pretrained is not None:
-        raise SettingsError("pretrained has no effect on your own network; load its weights, and omit pretrained")
+        raise SettingsError(
+            "pretrained has no effect on your own network; load its weights, and omit"
+            " pretrained"
+        )
     CustomNetwork(network).check_takes(data.train, image_size, n_classes)
     return lambda member: copy.deepcopy(network)
 
 
-def _check_goes_with(data: SearchData, config: SearchConfig, space: SearchSpace, networks: Networks) -> None:
-    """Raise SettingsError for labels, channels or dropouts that the search cannot handle."""
+def _check_goes_with(
+    data: SearchData, config: SearchConfig, space: SearchSpace, networks: Networks
+) -> None:
+    """Raise SettingsError for labels, channels or dropouts that the search cannot
+    handle.
+    """
     algorithm = config.algorithm
     if is_multi_label(data.train.labels) and not algorithm.multi_label:
-        raise SettingsError(f"the algorithm {algorithm.name} learns one label per image; choose lookahead")
+        raise SettingsError(
+            f"the algorithm {algorithm.name} learns one label per image; choose"
+            " lookahead"
+        )
     check_channels(space.operations, data.train.n_channels)
     tuned = {one.own_name for one in space.regularizers if one.group == DROPOUT}
     if tuned and (missing := tuned - (known := dropouts(networks(0))).keys()):
-        raise SettingsError(f"the network has no dropout {min(missing)!r}; it has {', '.join(known) or 'none'}")
+        raise SettingsError(
+            f"the network has no dropout {min(missing)!r}; it has"
+            f" {', '.join(known) or 'none'}"
+        )

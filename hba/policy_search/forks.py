@@ -1,4 +1,5 @@
-"""Runs the forks of the algorithm race in parallel, in processes of this machine or on a Ray cluster.
+"""Runs the forks of the algorithm race in parallel, in processes of this machine or on
+a Ray cluster.
 
 Each process makes the same steps, from a copy of the state, as this one would.
 """
@@ -33,16 +34,25 @@ from hba.utils.text import counted
 
 
 def trainer_for(
-    jobs: int | None, machines: ModuleType | None, context: ImageSearchContext, folder: RunFolder | None
+    jobs: int | None,
+    machines: ModuleType | None,
+    context: ImageSearchContext,
+    folder: RunFolder | None,
 ) -> SearchTrainer:
-    """The trainer of a search. jobs, machines: where its forks run, if any. jobs None: one for each thread of a CPU."""
+    """The trainer of a search. jobs, machines: where its forks run, if any. jobs None:
+    one for each thread of a CPU.
+    """
     task, race = context.task, context.config.algorithm
     if not isinstance(race, Race):
         return SearchTrainer(context, folder)
-    n_jobs = number_of_jobs(jobs, 1 + len(groups_of(task.space)), task.data.train, task.device)
+    n_jobs = number_of_jobs(
+        jobs, 1 + len(groups_of(task.space)), task.data.train, task.device
+    )
     if machines is None and n_jobs == 1:
         return SearchTrainer(context, folder)
-    return ForkingTrainer(context, race, folder, executor_for(str(task.device), n_jobs, machines))
+    return ForkingTrainer(
+        context, race, folder, executor_for(str(task.device), n_jobs, machines)
+    )
 
 
 class Stopped(Exception):
@@ -50,20 +60,38 @@ class Stopped(Exception):
 
 
 class ForkingTrainer(SearchTrainer):
-    """Trains a race whose forks an executor runs. A resumed search keeps finished forks and restarts the others."""
+    """Trains a race whose forks an executor runs. A resumed search keeps finished forks
+    and restarts the others.
+    """
 
-    def __init__(self, context: ImageSearchContext, race: Race, folder: RunFolder | None, executor: Executor) -> None:
+    def __init__(
+        self,
+        context: ImageSearchContext,
+        race: Race,
+        folder: RunFolder | None,
+        executor: Executor,
+    ) -> None:
         super().__init__(context, folder)
         self.executor, self.race, self.task = executor, race, context.task
         data, without_images = self.task.data, replace(self.task, data=None)  # type: ignore[arg-type]
-        # On the CPU, where the first forks put them into shared memory, in which later ones find them.
-        tensors = [one.cpu() for one in (*tensors_of(data.train), *tensors_of(data.val))]
-        self.value = replace(context, task=without_images, images_seen=None), data.name, data.class_names
+        # On the CPU, where the first forks put them into shared memory, in which later
+        # ones find them.
+        tensors = [
+            one.cpu() for one in (*tensors_of(data.train), *tensors_of(data.val))
+        ]
+        self.value = (
+            replace(context, task=without_images, images_seen=None),
+            data.name,
+            data.class_names,
+        )
         # Objects that cannot be sent raise an error before the training.
         packed(self.value)
         self.tensors = tuple(tensors)
         threads = counted(executor.n_threads, "thread")
-        self.notes = (*self.notes, f"Forks run side by side, {executor.n_jobs} at a time, each on {threads}.")
+        self.notes = (
+            *self.notes,
+            f"Forks run side by side, {executor.n_jobs} at a time, each on {threads}.",
+        )
 
     def advance(self, callback: SearchCallback) -> None:
         state: Any = self.state
@@ -82,7 +110,9 @@ class ForkingTrainer(SearchTrainer):
         self.save()
         # Pickled, so that each fork gets a copy.
         value = *self.value, str(self.executor.device), pickle.dumps(self.saved())
-        results = self.executor.run(run_fork, forks, Shared(value, self.tensors, prepared), step_done)
+        results = self.executor.run(
+            run_fork, forks, Shared(value, self.tensors, prepared), step_done
+        )
         with contextlib.suppress(Stopped), contextlib.closing(results):
             for number, result in results:
                 *found, epochs = pickle.loads(result)
@@ -96,15 +126,29 @@ class ForkingTrainer(SearchTrainer):
 
 
 def prepared(value: Any, tensors: Tensors) -> tuple[ImageSearchContext, bytes]:
-    """In another process, return the search with its images on the device, and its pickled state."""
+    """In another process, return the search with its images on the device, and its
+    pickled state.
+    """
     context, name, class_names, device, state = value
-    images, labels, val_images, val_labels = (one.to(find_device(device)) for one in tensors)
+    images, labels, val_images, val_labels = (
+        one.to(find_device(device)) for one in tensors
+    )
     train, val = LabelledImages(images, labels), LabelledImages(val_images, val_labels)
-    return replace(context, task=replace(context.task, data=SearchData(name, class_names, train, val))), state
+    return (
+        replace(
+            context,
+            task=replace(context.task, data=SearchData(name, class_names, train, val)),
+        ),
+        state,
+    )
 
 
-def run_fork(fork: int, shared: tuple[ImageSearchContext, bytes], on_step: Callable[[], None]) -> bytes:
-    """In another process, run a fork; return its losses, its training loss, and the metrics of its epochs, pickled."""
+def run_fork(
+    fork: int, shared: tuple[ImageSearchContext, bytes], on_step: Callable[[], None]
+) -> bytes:
+    """In another process, run a fork; return its losses, its training loss, and the
+    metrics of its epochs, pickled.
+    """
     context, saved = shared
     race: Any = context.config.algorithm
     with default_generators(context.task.device), explained_memory_errors():
@@ -117,4 +161,10 @@ def run_fork(fork: int, shared: tuple[ImageSearchContext, bytes], on_step: Calla
             trainer.advance(SearchCallback())
             on_step()
         # PyTorch's own way would share memory with a process that may have ended.
-        return pickle.dumps((state.losses[fork], float(state.train_losses[fork]), trainer.history.metrics))
+        return pickle.dumps(
+            (
+                state.losses[fork],
+                float(state.train_losses[fork]),
+                trainer.history.metrics,
+            )
+        )

@@ -15,7 +15,13 @@ from hba.config.presets import DEFAULT_PRESETS
 from hba.config.training import source_of_weights
 from hba.data.config import DataConfig
 from hba.data.images import SearchData
-from hba.data.load import AnyDataset, check_data, is_dataset, load_search_data, name_of_dataset
+from hba.data.load import (
+    AnyDataset,
+    check_data,
+    is_dataset,
+    load_search_data,
+    name_of_dataset,
+)
 from hba.data.look import look
 from hba.distributed import collectives
 from hba.distributed.process_info import is_first, single_process, size
@@ -63,79 +69,127 @@ def search(
     cluster: str | None = None,
     **settings: Any,
 ) -> SearchResult:
-    """Search for an augmentation schedule, with the algorithm in the setting `algorithm`.
+    """Search for an augmentation schedule, with the algorithm in the setting
+    `algorithm`.
 
-    data: a dataset's name, a folder of images, images in memory, or a torch Dataset or list of (image, label), which is
-    read once, fitted to image_size and split by val_size; None uses the preset's, or digits. settings: fields of
-    SearchConfig and of the algorithm. `algorithm` is a name, as in `algorithm="lookahead", reward_draws=8`, or an
-    object, as in `algorithm=hba.algorithms.Lookahead(reward_draws=8)`, which may be of your own class. paper: use the
-    paper's algorithm, `hba`, unless you give another one of the paper's. network: your own network instead of the
-    setting `model`. Frozen parameters stay frozen; BatchNorm's running statistics follow its train(). space: a search
-    space, or the name of one. You must register your own operations. out: the folder of the run. resume: resume the run
-    in `out` with its settings; its images may have moved. progress: show a bar in a terminal or a notebook.
-    budget_seconds: choose the network, the image size and `epochs`, unless you give them, so that the search ends
-    within this time on this machine, counted from the call. It measures some steps first, which does not change the
-    result. With a preset, which named data sets have, with `paper`, with images in memory or with your own network, it
-    chooses only the epochs. config: the config.json of an earlier search, or its folder; its settings, except the
-    device, replace the defaults. jobs, cluster: as in hba.evaluate, for the forks of the algorithm race.
+    data: a dataset's name, a folder of images, images in memory, or a torch Dataset or
+    list of (image, label), which is read once, fitted to image_size and split by
+    val_size; None uses the preset's, or digits. settings: fields of SearchConfig and of
+    the algorithm. `algorithm` is a name, as in `algorithm="lookahead", reward_draws=8`,
+    or an object, as in `algorithm=hba.algorithms.Lookahead(reward_draws=8)`, which may
+    be of your own class. paper: use the paper's algorithm, `hba`, unless you give
+    another one of the paper's. network: your own network instead of the setting
+    `model`. Frozen parameters stay frozen; BatchNorm's running statistics follow its
+    train(). space: a search space, or the name of one. You must register your own
+    operations. out: the folder of the run. resume: resume the run in `out` with its
+    settings; its images may have moved. progress: show a bar in a terminal or a
+    notebook. budget_seconds: choose the network, the image size and `epochs`, unless
+    you give them, so that the search ends within this time on this machine, counted
+    from the call. It measures some steps first, which does not change the result. With
+    a preset, which named data sets have, with `paper`, with images in memory or with
+    your own network, it chooses only the epochs. config: the config.json of an earlier
+    search, or its folder; its settings, except the device, replace the defaults. jobs,
+    cluster: as in hba.evaluate, for the forks of the algorithm race.
 
-    Inside hba.distributed.joined, the processes started by torchrun run one search together: all call this function
-    with the same arguments, only the first calls its callback and writes files, and all get the result.
+    Inside hba.distributed.joined, the processes started by torchrun run one search
+    together: all call this function with the same arguments, only the first calls its
+    callback and writes files, and all get the result.
 
-    Raises HbaError for what cannot work, and DivergedError if the loss is not finite; `out` keeps the results so far.
+    Raises HbaError for what cannot work, and DivergedError if the loss is not finite;
+    `out` keeps the results so far.
     """
     check_one_way(jobs, cluster)
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the search to resume")
     fit = None
     if budget_seconds is not None:
-        is_time = isinstance(budget_seconds, int | float) and 0 < budget_seconds < math.inf
+        is_time = (
+            isinstance(budget_seconds, int | float) and 0 < budget_seconds < math.inf
+        )
         if not is_time or resume or size() > 1 or "epochs" in settings:
-            what = "a number of seconds above 0, for a new search in one process, without epochs"
-            raise SettingsError(f"budget_seconds must be {what}; got {budget_seconds!r}")
+            what = (
+                "a number of seconds above 0, for a new search in one process, without"
+                " epochs"
+            )
+            raise SettingsError(
+                f"budget_seconds must be {what}; got {budget_seconds!r}"
+            )
         began = time.monotonic()
         has_preset = str(data or "digits") in DEFAULT_PRESETS or preset or paper
-        if isinstance(data, str | Path | None) and not (has_preset or config or network is not None):
+        if isinstance(data, str | Path | None) and not (
+            has_preset or config or network is not None
+        ):
             of_space = {"space": space} if isinstance(space, str) else {}
-            settings |= sized_by(budget_seconds, jobs, {**settings, **of_space, "data": str(data)})
+            settings |= sized_by(
+                budget_seconds, jobs, {**settings, **of_space, "data": str(data)}
+            )
         settings["epochs"], fit = MANY_EPOCHS, partial(within, budget_seconds, began)
     folder = RunFolder(Path(out)) if out is not None and is_first() else None
     callback = callback if callback is not None and is_first() else SearchCallback()
     with collectives.rank0_only(run_lock(None if folder is None else folder.path)):
         if data is not None and out is not None:
-            resume = collectives.broadcast_from_rank0(lambda: resumes(resume, RunFolder(Path(out)).config))
+            resume = collectives.broadcast_from_rank0(
+                lambda: resumes(resume, RunFolder(Path(out)).config)
+            )
         resumed = Path(out) if resume and out is not None else None
-        how: dict[str, Any] = {"preset": preset, "paper": paper, "network": network, "space": space, "config": config}
+        how: dict[str, Any] = {
+            "preset": preset,
+            "paper": paper,
+            "network": network,
+            "space": space,
+            "config": config,
+        }
         chosen = chosen_config(data, resumed=resumed, **how, **settings)
-        if (jobs not in (None, 1) or cluster is not None) and not isinstance(chosen.algorithm, Race):
+        if (jobs not in (None, 1) or cluster is not None) and not isinstance(
+            chosen.algorithm, Race
+        ):
             name = chosen.algorithm.name
-            raise SettingsError(f"jobs and cluster are for several --seeds, or for the forks of race, not for {name}")
+            raise SettingsError(
+                "jobs and cluster are for several --seeds, or for the forks of race,"
+                f" not for {name}"
+            )
         if not resume:
-            collectives.broadcast_from_rank0(folder.check_free if folder is not None else lambda: None)
+            collectives.broadcast_from_rank0(
+                folder.check_free if folder is not None else lambda: None
+            )
         with connected(cluster) as machines:
-            own, trainer = custom_components(network, space), partial(trainer_for, jobs, machines)
+            own, trainer = (
+                custom_components(network, space),
+                partial(trainer_for, jobs, machines),
+            )
             return _search(data, chosen, settings, own, folder, callback, fit, trainer)
 
 
-def sized_by(seconds: float, jobs: int | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Network, image size and related settings of a search that takes this many seconds, without its epochs.
+def sized_by(
+    seconds: float, jobs: int | None, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Network, image size and related settings of a search that takes this many
+    seconds, without its epochs.
 
     given: settings, including data.
     """
     config = SearchConfig.from_preset(given)
-    seen, device, n_threads = look(config), find_device(config.device), torch.get_num_threads()
+    seen, device, n_threads = (
+        look(config),
+        find_device(config.device),
+        torch.get_num_threads(),
+    )
     n_jobs = jobs or default_jobs(device)
     trainings = trainings_of(config.algorithm, n_jobs)
     known = {**given, **({} if config.algorithm.can_be_fast else {"fast": False})}
     how = (seen, seconds / trainings, device, max(1, n_threads // n_jobs), known)
-    is_pretrained = "model" in known and source_of_weights(known.get("pretrained")) is not None
+    is_pretrained = (
+        "model" in known and source_of_weights(known.get("pretrained")) is not None
+    )
     fine_tuned = fine_tuning_sizes([known["model"]], *how) if is_pretrained else []
     found = fine_tuned[-1] if fine_tuned else training_size(*how)
     return {name: one for name, one in found.settings.items() if name != "epochs"}
 
 
 def trainings_of(algorithm: Algorithm, n_jobs: int = 1) -> float:
-    """Approximate time of a search, in whole trainings, as measured in docs/settings.md."""
+    """Approximate time of a search, in whole trainings, as measured in
+    docs/settings.md.
+    """
     if not isinstance(algorithm, Race):
         return 4.0
     # The forks run in parallel, look-ahead does not.
@@ -153,14 +207,29 @@ def chosen_config(
     resumed: Path | None = None,
     **settings: Any,
 ) -> SearchConfig:
-    """All settings of a search with these arguments of `search`. resumed: the folder of the run to resume."""
-    given = {"resume": resumed is not None, "config": config is not None, "preset": bool(preset), "paper": paper}
-    if len(names := [name for name, is_given in given.items() if is_given]) > 1 and names != ["preset", "paper"]:
-        raise SettingsError(f"{names[0]} already chooses all settings; remove {' and '.join(names[1:])}")
+    """All settings of a search with these arguments of `search`. resumed: the folder of
+    the run to resume.
+    """
+    given = {
+        "resume": resumed is not None,
+        "config": config is not None,
+        "preset": bool(preset),
+        "paper": paper,
+    }
+    if len(
+        names := [name for name, is_given in given.items() if is_given]
+    ) > 1 and names != ["preset", "paper"]:
+        raise SettingsError(
+            f"{names[0]} already chooses all settings; remove {' and '.join(names[1:])}"
+        )
     check_data(data, SearchData)
     own = custom_components(network, space)
     if space is not None:
-        settings |= _tuned_by(space, settings) if isinstance(space, SearchSpace) else {"space": space}
+        settings |= (
+            _tuned_by(space, settings)
+            if isinstance(space, SearchSpace)
+            else {"space": space}
+        )
 
     def choose(of_data: Mapping[str, Any]) -> SearchConfig:
         values = {**settings, **of_data}
@@ -169,7 +238,13 @@ def chosen_config(
             read = partial(from_config, SearchConfig, resumed, values, own, resume=True)
             found = collectives.broadcast_from_rank0(read)
         elif config is not None:
-            found = from_config(SearchConfig, Path(config), values, own, in_memory=isinstance(data, SearchData))
+            found = from_config(
+                SearchConfig,
+                Path(config),
+                values,
+                own,
+                in_memory=isinstance(data, SearchData),
+            )
         else:
             found = SearchConfig.from_preset(values, preset, paper=paper).resolved()
         # Names of spaces and operations are checked before images are read.
@@ -179,29 +254,48 @@ def chosen_config(
 
     if isinstance(data, SearchData):
         if idle := [name for name in settings if name in DataConfig.model_fields]:
-            raise SettingsError(f"{idle[0]} has no effect on images in memory; remove it")
+            raise SettingsError(
+                f"{idle[0]} has no effect on images in memory; remove it"
+            )
         baseline = choose({"data": data.name}).baseline_augmentation()
-        return choose({"data": data.name, "image_size": network_input_size(data.train, baseline)})
+        return choose(
+            {"data": data.name, "image_size": network_input_size(data.train, baseline)}
+        )
     if is_dataset(data):
         data = name_of_dataset(data, settings)
     return choose({} if data is None else {"data": data})
 
 
-def custom_components(network: nn.Module | None, space: SearchSpace | str | None) -> dict[str, Any]:
+def custom_components(
+    network: nn.Module | None, space: SearchSpace | str | None
+) -> dict[str, Any]:
     """The user's objects, by the setting that each replaces."""
-    found = {"model": network, "space": space if isinstance(space, SearchSpace) else None}
+    found = {
+        "model": network,
+        "space": space if isinstance(space, SearchSpace) else None,
+    }
     return {name: one for name, one in found.items() if one is not None}
 
 
 def _tuned_by(space: SearchSpace, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """`tune` and `space` closest to your own space, for the default algorithm. Contradictions are a SettingsError."""
+    """`tune` and `space` closest to your own space, for the default algorithm.
+    Contradictions are a SettingsError.
+    """
     given = flattened(settings)
     if idle := [name for name in (*OF_SPACE[1:], "tune") if name in given]:
-        raise SettingsError(f"{idle[0]} has no effect on your own search space; remove it")
+        raise SettingsError(
+            f"{idle[0]} has no effect on your own search space; remove it"
+        )
     for operation in space.operations:
         check_known(operation)
-    groups = dict.fromkeys(find_regularizer(one.group).tuned_as for one in space.regularizers)
-    tune = {"tune": (*((AUGMENTATION,) if space.operations else ()), *groups)} if groups else {}
+    groups = dict.fromkeys(
+        find_regularizer(one.group).tuned_as for one in space.regularizers
+    )
+    tune = (
+        {"tune": (*((AUGMENTATION,) if space.operations else ()), *groups)}
+        if groups
+        else {}
+    )
     return {"space": "full" if space.has_stages else "hba", **tune}
 
 
@@ -215,17 +309,27 @@ def _search(
     fit: Callable[..., ImageSearchContext] | None,
     make_trainer: Callable[[ImageSearchContext, RunFolder | None], SearchTrainer],
 ) -> SearchResult:
-    """Read the images and search. given: the user's settings. own: as in custom_components. fit: chooses epochs."""
+    """Read the images and search. given: the user's settings. own: as in
+    custom_components. fit: chooses epochs.
+    """
     network = own.get("model")
     if isinstance(network, nn.Module):
         collectives.share_tensors(network.state_dict().values())
     if size() > 1 and not config.algorithm.shares_batches:
         name = config.algorithm.name
-        raise SettingsError(f"the algorithm {name} searches in one process; omit torchrun, or choose lookahead")
+        raise SettingsError(
+            f"the algorithm {name} searches in one process; omit torchrun, or choose"
+            " lookahead"
+        )
     # Check this before reading the images, which may take long.
     device, start = collectives.local_device(config.device), config.network_start()
     if not isinstance(data, SearchData):
-        load = partial(load_search_data, config, callback.images_read, data if is_dataset(data) else None)
+        load = partial(
+            load_search_data,
+            config,
+            callback.images_read,
+            data if is_dataset(data) else None,
+        )
         # Several downloads would overwrite each other.
         data = collectives.rank0_first(load) if config.download else load()
     check_batch_size(given, len(data.train))
@@ -236,13 +340,18 @@ def _search(
         collectives.signals_to_rank0(),
     ):
         with single_process():
-            context = ImageSearchContext.of(config, data.to(device), network, own.get("space"), start)
-        settings = {name: one for name, one in config.flat().items() if name not in MAY_CHANGE}
+            context = ImageSearchContext.of(
+                config, data.to(device), network, own.get("space"), start
+            )
+        settings = {
+            name: one for name, one in config.flat().items() if name not in MAY_CHANGE
+        }
         collectives.check_alike({**context.identity, "settings": str(settings)})
         if fit is not None:
             context = fit(context)
         trainer = make_trainer(context, folder)
         if folder is not None:
-            # Write this before the first save, so that a run that is killed in between can still find its images.
+            # Write this before the first save, so that a run that is killed in between
+            # can still find its images.
             folder.write_config(context.config.flat(), list(own))
         return trainer.run(callback)

@@ -1,6 +1,8 @@
-"""Runs the same search with several seeds. Results on which they agree are unlikely to be chance.
+"""Runs the same search with several seeds. Results on which they agree are unlikely to
+be chance.
 
-First, the settings of each search are written into its own folder, from which it can start or resume on any machine.
+First, the settings of each search are written into its own folder, from which it can
+start or resume on any machine.
 """
 
 import contextlib
@@ -40,39 +42,55 @@ def repeated_search(
     on_done: Callable[[int, Path], None] = lambda seed, folder: None,
     **settings: Any,
 ) -> OverSeeds | None:
-    """Run `seeds` searches, with the setting `seed` and the numbers after it, and compare the schedules.
+    """Run `seeds` searches, with the setting `seed` and the numbers after it, and
+    compare the schedules.
 
-    Each search has a folder in `out`, seed-0, seed-1, ..., and is identical to one of hba.search there. data, settings:
-    as hba.search takes them, without budget_seconds and progress. resume: continue stopped searches, and run those that
-    have not begun; you may increase seeds. jobs: searches at a time, in separate processes, which share PyTorch's
-    threads. cluster: as hba.evaluate takes it; all machines must see `out`. callback: for all searches, if there is one
-    job. on_done: called after each search, with its seed and its folder.
+    Each search has a folder in `out`, seed-0, seed-1, ..., and is identical to one of
+    hba.search there. data, settings: as hba.search takes them, without budget_seconds
+    and progress. resume: continue stopped searches, and run those that have not begun;
+    you may increase seeds. jobs: searches at a time, in separate processes, which share
+    PyTorch's threads. cluster: as hba.evaluate takes it; all machines must see `out`.
+    callback: for all searches, if there is one job. on_done: called after each search,
+    with its seed and its folder.
 
-    Returns None if the callback stopped a search. Raises HbaError for wrong arguments or data. A search whose loss is
-    not finite does not stop the others; DivergedError names it at the end.
+    Returns None if the callback stopped a search. Raises HbaError for wrong arguments
+    or data. A search whose loss is not finite does not stop the others; DivergedError
+    names it at the end.
     """
     folder = Path(out).absolute()
     if not resume and (seeds is None or seeds < 2):
-        raise SettingsError(f"seeds must be at least 2, got {seeds}; for one search, omit it")
+        raise SettingsError(
+            f"seeds must be at least 2, got {seeds}; for one search, omit it"
+        )
     check_one_way(jobs, cluster)
     if settings.get("budget_seconds") is not None:
-        raise SettingsError("a budget would end each search with another number of epochs; give epochs")
+        raise SettingsError(
+            "a budget would end each search with another number of epochs; give epochs"
+        )
     with rank0_only(run_lock(folder)), connected(cluster) as machines:
-        wanted = broadcast_from_rank0(lambda: _write_configs(folder, data, seeds, settings, resume))
+        wanted = broadcast_from_rank0(
+            lambda: _write_configs(folder, data, seeds, settings, resume)
+        )
         # On this machine, each search chooses its own device.
         device = "cpu"
         if machines is not None:
-            stored = json.loads(read_text(RunFolder(seed_folder(folder, wanted[0])).config))
+            stored = json.loads(
+                read_text(RunFolder(seed_folder(folder, wanted[0])).config)
+            )
             device = str(settings.get("device") or stored["device"])
         executor = executor_for(device, min(jobs, len(wanted)), machines)
         # A new search reads its settings from its folder, except objects.
-        in_no_file = [name for name in OBJECTS if not isinstance(settings.get(name), str | None)]
+        in_no_file = [
+            name for name in OBJECTS if not isinstance(settings.get(name), str | None)
+        ]
         given = {name: settings[name] for name in (settings if resume else in_no_file)}
         given["callback"] = callback if isinstance(executor, SerialExecutor) else None
         given["data"] = resolved_data({"data": data})["data"]
         given.pop("seed", None)
         diverged = []
-        with contextlib.closing(executor.run(_search, wanted, Shared((folder, given)), lambda: None)) as ended:
+        with contextlib.closing(
+            executor.run(_search, wanted, Shared((folder, given)), lambda: None)
+        ) as ended:
             for _, (seed, error, is_finished) in ended:
                 if error is not None:
                     diverged.append(f"seed {seed}: {error}")
@@ -81,30 +99,52 @@ def repeated_search(
                 elif is_first():
                     on_done(seed, seed_folder(folder, seed))
         if diverged:
-            raise DivergedError(f"{first_of(diverged)}; the other searches are in {out}")
+            raise DivergedError(
+                f"{first_of(diverged)}; the other searches are in {out}"
+            )
         return broadcast_from_rank0(lambda: OverSeeds.read(folder))
 
 
 def _write_configs(
-    folder: Path, data: Any, seeds: int | None, settings: Mapping[str, Any], resume: bool
+    folder: Path,
+    data: Any,
+    seeds: int | None,
+    settings: Mapping[str, Any],
+    resume: bool,
 ) -> Sequence[int]:
-    """Write settings like those of the first search for each that has none yet; return the seeds of all."""
-    runs = {seed: RunFolder(path) for seed, path in sorted(seed_folders(folder).items())}
+    """Write settings like those of the first search for each that has none yet; return
+    the seeds of all.
+    """
+    runs = {
+        seed: RunFolder(path) for seed, path in sorted(seed_folders(folder).items())
+    }
     there = [seed for seed, run in runs.items() if resume and run.config.exists()]
     if there:
         stored = json.loads(read_text(runs[there[0]].config))
         own, first = stored.pop(OWN, ()), there[0]
     elif resume and (data is None or seeds is None):
-        raise RunError(f"{folder} has no searches to resume: it contains no {seed_folder(folder, 0).name}")
+        raise RunError(
+            f"{folder} has no searches to resume: it contains no"
+            f" {seed_folder(folder, 0).name}"
+        )
     elif any(run.checkpoint.exists() or run.policy.exists() for run in runs.values()):
-        raise RunError(f"{folder} holds searches already: add --resume to continue them, or choose another --out")
+        raise RunError(
+            f"{folder} holds searches already: add --resume to continue them, or choose"
+            " another --out"
+        )
     else:
         resumes(resume, seed_folder(folder, 0))
         stored = chosen_config(data, **settings).flat()
-        own, first = [*custom_components(settings.get("network"), settings.get("space"))], stored["seed"]
+        own, first = (
+            [*custom_components(settings.get("network"), settings.get("space"))],
+            stored["seed"],
+        )
     wanted = there if seeds is None else range(first, first + seeds)
     if settings.get("seed", first) != first or not {*there} <= {*wanted}:
-        raise SettingsError(f"resumed searches keep their seeds, and may only get more; {folder} has {there}")
+        raise SettingsError(
+            f"resumed searches keep their seeds, and may only get more; {folder} has"
+            f" {there}"
+        )
     for seed in {*wanted} - {*there}:
         seed_folder(folder, seed).mkdir(exist_ok=True)
         RunFolder(seed_folder(folder, seed)).write_config({**stored, "seed": seed}, own)
@@ -114,11 +154,15 @@ def _write_configs(
 def _search(
     seed: int, shared: tuple[Path, Mapping[str, Any]], step_done: Callable[[], None]
 ) -> tuple[int, str | None, bool]:
-    """Start or resume the search in a folder; return its seed, why it diverged, and whether it finished."""
+    """Start or resume the search in a folder; return its seed, why it diverged, and
+    whether it finished.
+    """
     folder, given = shared
     out = seed_folder(folder, seed)
     if not RunFolder(out).config.exists():
-        raise RunError(f"all machines must see the same folder {folder}; set --out to a shared one")
+        raise RunError(
+            f"all machines must see the same folder {folder}; set --out to a shared one"
+        )
     try:
         return seed, None, search(out=out, resume=True, **given).finished
     except DivergedError as error:

@@ -1,4 +1,6 @@
-"""The training loop of all searches, on images and on text: steps, and records, measurements and saves after epochs."""
+"""The training loop of all searches, on images and on text: steps, and records,
+measurements and saves after epochs.
+"""
 
 import math
 import time
@@ -33,7 +35,8 @@ VALUE_DIGITS = 6
 class History:
     """The records of all finished epochs: values, a spread and metrics of each.
 
-    rows: values (n,) in natural units. spreads: in logits, a list (n,) if learnt. seconds: computing time of all runs.
+    rows: values (n,) in natural units. spreads: in logits, a list (n,) if learnt.
+    seconds: computing time of all runs.
     """
 
     rows: list[list[float]] = field(default_factory=list)
@@ -41,43 +44,73 @@ class History:
     metrics: list[Metrics] = field(default_factory=list)
     seconds: float = 0.0
 
-    def note(self, row: list[float], spread: float | list[float], metrics: Metrics, space: SearchSpace) -> None:
-        """Add a finished epoch, rounded to six decimals, or to more for a value whose range is narrower than 0.1. A
-        regularizer keeps six digits, because a weight decay of 1e-6 has only one digit in six decimals.
+    def note(
+        self,
+        row: list[float],
+        spread: float | list[float],
+        metrics: Metrics,
+        space: SearchSpace,
+    ) -> None:
+        """Add a finished epoch, rounded to six decimals, or to more for a value whose
+        range is narrower than 0.1. A regularizer keeps six digits, because a weight
+        decay of 1e-6 has only one digit in six decimals.
         """
-        spreads = [round(one, VALUE_DIGITS) for one in (spread if isinstance(spread, list) else [spread])]
+        spreads = [
+            round(one, VALUE_DIGITS)
+            for one in (spread if isinstance(spread, list) else [spread])
+        ]
         self.spreads.append(spreads if isinstance(spread, list) else spreads[0])
         self.metrics.append({**metrics, "seconds": self.seconds})
         rounded = []
-        for column, (value, (low, high)) in enumerate(zip(row, space.ranges, strict=True)):
+        for column, (value, (low, high)) in enumerate(
+            zip(row, space.ranges, strict=True)
+        ):
             width = abs(high - low)
-            decimals = VALUE_DIGITS + (max(0, -1 - math.floor(math.log10(width))) if width else 0)
+            decimals = VALUE_DIGITS + (
+                max(0, -1 - math.floor(math.log10(width))) if width else 0
+            )
             is_regularizer = column >= space.n_of_policy
-            rounded.append(float(f"{value:.{VALUE_DIGITS}g}") if is_regularizer else float(np.round(value, decimals)))
+            rounded.append(
+                float(f"{value:.{VALUE_DIGITS}g}")
+                if is_regularizer
+                else float(np.round(value, decimals))
+            )
         # Rounding must not move a value beyond the end of its range.
         self.rows.append(np.clip(rounded, *np.sort(space.ranges).T).tolist())
 
 
 def graphs_for(state: SearchState[InnerModel], task: Any) -> StepGraphs:
-    """What runs the steps of a search, as CUDA graphs if its device, networks and functions allow it."""
-    networks = [one for one in vars(state.learner).values() if isinstance(one, nn.Module)]
+    """What runs the steps of a search, as CUDA graphs if its device, networks and
+    functions allow it.
+    """
+    networks = [
+        one for one in vars(state.learner).values() if isinstance(one, nn.Module)
+    ]
     parts = task.config.algorithm, *networks, *task.space.functions
     # Steps on text keep states between batches, which a graph would not.
     wanted = getattr(task.config, "graph", False) if size() == 1 else False
-    return StepGraphs.of(parts, state.learner.optimizer, state.generator, state, wanted=wanted)
+    return StepGraphs.of(
+        parts, state.learner.optimizer, state.generator, state, wanted=wanted
+    )
 
 
 class SearchTrainer:
-    """A search at its first step, or at the point where the run in the folder stopped. folder: None saves nothing."""
+    """A search at its first step, or at the point where the run in the folder stopped.
+    folder: None saves nothing.
+    """
 
     def __init__(self, context: SearchContext, folder: RunFolder | None) -> None:
         self.context, self.folder, algorithm = context, folder, context.config.algorithm
-        self.state: SearchState[InnerModel] = algorithm.begin(context.task, context.networks)
+        self.state: SearchState[InnerModel] = algorithm.begin(
+            context.task, context.networks
+        )
         self.total_epochs = algorithm.total_epochs(context.config, context.task.space)
         self.history = History()
         self.last_clock = self.last_save = time.monotonic()
         self.notes: tuple[str, ...] = ()
-        saved = broadcast_from_rank0(lambda: None if folder is None else folder.load_checkpoint(context.identity))
+        saved = broadcast_from_rank0(
+            lambda: None if folder is None else folder.load_checkpoint(context.identity)
+        )
         if saved is not None:
             self.load(saved)
             restore(self.history, saved["history"])
@@ -86,16 +119,28 @@ class SearchTrainer:
 
     def run(self, callback: SearchCallback) -> SearchResult:
         """Train until the end of the last epoch, or until the callback requests a stop."""
-        context, state, history, config = self.context, self.state, self.history, self.context.config
+        context, state, history, config = (
+            self.context,
+            self.state,
+            self.history,
+            self.context.config,
+        )
         space = context.task.space
-        # Save before the training, so that a state that cannot be saved raises an error at once.
+        # Save before the training, so that a state that cannot be saved raises an error
+        # at once.
         self.save()
         updates = config.algorithm.update_schedule
         planned = config.algorithm.plan_note(config, space, state.steps_per_epoch)
-        notes = (*self.notes, planned, updates.advice(self.total_epochs, state.steps_per_epoch))
+        notes = (
+            *self.notes,
+            planned,
+            updates.advice(self.total_epochs, state.steps_per_epoch),
+        )
         plan = context.plan(
             model=context.model,
-            n_parameters=sum(parameter.numel() for parameter in state.to_module().parameters()),
+            n_parameters=sum(
+                parameter.numel() for parameter in state.to_module().parameters()
+            ),
             device=str(state.device),
             epochs=self.total_epochs,
             epochs_done=len(history.rows),
@@ -104,13 +149,21 @@ class SearchTrainer:
             legs=config.algorithm.leg_epochs(config, space),
             folder=None if self.folder is None else self.folder.path,
             notes=tuple(filter(None, notes)),
-            regularizers=dict(zip(space.names[space.n_of_policy :], self._row()[space.n_of_policy :], strict=True)),
+            regularizers=dict(
+                zip(
+                    space.names[space.n_of_policy :],
+                    self._row()[space.n_of_policy :],
+                    strict=True,
+                )
+            ),
         )
         callback.planned(plan)
         total_steps = self.total_epochs * state.steps_per_epoch
         callback.started(self.n_steps, total_steps, plan.batch_size, self.total_epochs)
         first_step = self.n_steps
-        while state.step < total_steps and not stop_requested_on_rank0(callback.stop_requested, state.step):
+        while state.step < total_steps and not stop_requested_on_rank0(
+            callback.stop_requested, state.step
+        ):
             self.advance(callback)
         if self.n_steps > first_step:
             self._count_seconds()
@@ -121,7 +174,9 @@ class SearchTrainer:
         return result
 
     def count_steps(self) -> None:
-        """Set n_steps to the steps of all finished epochs, which may not be the first ones, and of the current one."""
+        """Set n_steps to the steps of all finished epochs, which may not be the first
+        ones, and of the current one.
+        """
         per_epoch = self.state.steps_per_epoch
         self.n_steps = len(self.history.rows) * per_epoch + self.state.step % per_epoch
 
@@ -145,22 +200,37 @@ class SearchTrainer:
         sigma = self.context.config.algorithm.sigma_now(self.state)
         spread = sigma.tolist() if isinstance(sigma, torch.Tensor) else sigma
         history.note(self._row(), spread, metrics, space)
-        callback.policy_noted(len(history.rows), dict(zip(space.names, history.rows[-1], strict=True)))
+        callback.policy_noted(
+            len(history.rows), dict(zip(space.names, history.rows[-1], strict=True))
+        )
         callback.epoch_done(history.metrics[-1])
         # If parts run at the same time, a later one may end first.
         history.metrics.sort(key=lambda one: one["epoch"] or 0)
 
     def _close_epoch(self, epoch: int) -> Metrics:
-        """The metrics of a finished epoch. Raises DivergedError if hyperparameters or training loss are not finite."""
+        """The metrics of a finished epoch. Raises DivergedError if hyperparameters or
+        training loss are not finite.
+        """
         context, state = self.context, self.state
         train_loss, train_error_percent, lambda_loss = state.totals.means()
-        metrics: Metrics = {"epoch": epoch, "train_loss": train_loss, "lambda_loss": lambda_loss}
+        metrics: Metrics = {
+            "epoch": epoch,
+            "train_loss": train_loss,
+            "lambda_loss": lambda_loss,
+        }
         if not all(map(math.isfinite, (train_loss, *self._row()))):
             self._save_found()
             folder = self.folder if epoch > 1 else None
-            kept = f"; the {epoch - 1} epochs before it are in {folder.policy}" if folder else ""
+            kept = (
+                f"; the {epoch - 1} epochs before it are in {folder.policy}"
+                if folder
+                else ""
+            )
             rate = context.config.learning_rate
-            raise DivergedError(f"the loss of epoch {epoch} is not finite{kept}; try a learning rate below {rate:g}")
+            raise DivergedError(
+                f"the loss of epoch {epoch} is not finite{kept}; try a learning rate"
+                f" below {rate:g}"
+            )
         metrics |= context.measure(state, epoch, train_loss, train_error_percent)
         if (val_loss := metrics["val_loss"]) is not None:
             state.learner.observe(val_loss)
@@ -170,7 +240,9 @@ class SearchTrainer:
 
     def _row(self) -> list[float]:
         """The current hyperparameters in natural units."""
-        return self.context.task.space.decode(self.state.lam.detach().cpu().double()).tolist()
+        return self.context.task.space.decode(
+            self.state.lam.detach().cpu().double()
+        ).tolist()
 
     def _count_seconds(self) -> None:
         now = time.monotonic()
@@ -178,17 +250,24 @@ class SearchTrainer:
         self.last_clock = now
 
     def save(self) -> None:
-        """Write the results and a checkpoint. Raises TypeError if the state of your own algorithm cannot be saved."""
+        """Write the results and a checkpoint. Raises TypeError if the state of your own
+        algorithm cannot be saved.
+        """
         if self.folder is None:
             return
         self._save_found()
-        self.folder.save_checkpoint({**self.saved(), "history": snapshot(self.history)}, self.context.identity)
+        self.folder.save_checkpoint(
+            {**self.saved(), "history": snapshot(self.history)}, self.context.identity
+        )
         self.context.save_further(self.folder.path)
         self.last_save = time.monotonic()
 
     def saved(self) -> dict[str, Any]:
         """Everything that the search needs to continue; the inverse of load."""
-        return {"search": snapshot(self.state), "default_generators": default_generator_state(self.state.device)}
+        return {
+            "search": snapshot(self.state),
+            "default_generators": default_generator_state(self.state.device),
+        }
 
     def load(self, saved: Mapping[str, Any]) -> None:
         restore(self.state, saved["search"])
@@ -204,19 +283,33 @@ class SearchTrainer:
         """The schedule of the finished epochs; None before the first ends."""
         if not self.history.rows:
             return None
-        space, spreads, rows = self.context.task.space, np.array(self.history.spreads), np.array(self.history.rows)
+        space, spreads, rows = (
+            self.context.task.space,
+            np.array(self.history.spreads),
+            np.array(self.history.rows),
+        )
         algorithm = self.context.config.algorithm
         columns = algorithm.spread_columns(space).numpy()
         spread = spreads.reshape(len(spreads), -1) * columns
         epochs = algorithm.epochs_of_schedule(rows, self.context.config, space)
-        return Schedule(space, rows[epochs], self.context.fill, self._provenance(), spread=spread[epochs])
+        return Schedule(
+            space,
+            rows[epochs],
+            self.context.fill,
+            self._provenance(),
+            spread=spread[epochs],
+        )
 
     def _provenance(self) -> dict[str, Any]:
         """The origin of the schedule, as JSON values."""
         config, history, state = self.context.config, self.history, self.state
         n_done, last = len(history.rows), history.metrics[-1]
         legs = config.algorithm.leg_epochs(config, self.context.task.space)
-        measured = {name: value for name, value in last.items() if name.startswith(("train_", "val_"))}
+        measured = {
+            name: value
+            for name, value in last.items()
+            if name.startswith(("train_", "val_"))
+        }
         return {
             "algorithm": config.algorithm.name,
             **self.context.provenance(),
@@ -224,9 +317,14 @@ class SearchTrainer:
             **({"legs": [list(leg) for leg in legs]} if legs else {}),
             "epochs_finished": n_done,
             "steps_per_epoch": state.steps_per_epoch,
-            "policy_steps": config.algorithm.update_schedule.policy_steps(n_done, state.steps_per_epoch),
+            "policy_steps": config.algorithm.update_schedule.policy_steps(
+                n_done, state.steps_per_epoch
+            ),
             # JSON has no infinity and no NaN.
-            **{name: value if value is not None and math.isfinite(value) else None for name, value in measured.items()},
+            **{
+                name: value if value is not None and math.isfinite(value) else None
+                for name, value in measured.items()
+            },
             "wall_seconds": round(history.seconds, 1),
             **environment(state.device),
             **({"graphs": [*counts]} if (counts := state.graphs.counts) else {}),
@@ -240,10 +338,18 @@ class SearchTrainer:
             metrics=tuple(self.history.metrics),
             finished=finished,
             network=state.to_module(),
-            hypernetwork=state.learner.hypernetwork if isinstance(state.learner, HyperModel) else None,
+            hypernetwork=(
+                state.learner.hypernetwork
+                if isinstance(state.learner, HyperModel)
+                else None
+            ),
             lam=state.lam.detach(),
             folder=None if folder is None else folder.path,
             notes=notes,
             steps=state.graphs.counts,
-            report=None if schedule is None or folder is None else self.context.report(folder.path),
+            report=(
+                None
+                if schedule is None or folder is None
+                else self.context.report(folder.path)
+            ),
         )

@@ -1,4 +1,6 @@
-"""The steps between the policy and the network: a data set's baseline augmentation (paper, 4.2) and standardization."""
+"""The steps between the policy and the network: a data set's baseline augmentation
+(paper, 4.2) and standardization.
+"""
 
 import math
 from collections.abc import Mapping
@@ -20,11 +22,13 @@ from hba.utils.devices import device_constant, exact_device
 
 @dataclass(frozen=True)
 class Baseline:
-    """The random baseline augmentation of each image after the policy; sizes in pixels; False and 0 are off.
+    """The random baseline augmentation of each image after the policy; sizes in pixels;
+    False and 0 are off.
 
-    Before standardization: random resized crop, colour jitter, PCA jitter. After it: flip, random crop, Cutout.
-    color_jitter: largest change of the factors of brightness, contrast and saturation from 1. pca_jitter: standard
-    deviation of AlexNet's noise along the principal components of colour.
+    Before standardization: random resized crop, colour jitter, PCA jitter. After it:
+    flip, random crop, Cutout. color_jitter: largest change of the factors of
+    brightness, contrast and saturation from 1. pca_jitter: standard deviation of
+    AlexNet's noise along the principal components of colour.
     """
 
     flip: bool = False
@@ -36,7 +40,10 @@ class Baseline:
 
     def scaled(self, factor: float) -> "Baseline":
         """For images whose side is `factor` times as long."""
-        padding, size = round(self.crop_padding * factor), round(self.cutout_size * factor)
+        padding, size = (
+            round(self.crop_padding * factor),
+            round(self.cutout_size * factor),
+        )
         return replace(self, crop_padding=padding, cutout_size=size)
 
 
@@ -46,28 +53,39 @@ BASELINES: Mapping[str, Baseline] = {
     "svhn": Baseline(cutout_size=20),
     "svhn-full": Baseline(cutout_size=20),
     "fashionmnist": Baseline(flip=True, crop_padding=4),
-    "imagenet": Baseline(flip=True, random_resized_crop=True, color_jitter=0.4, pca_jitter=0.1),
+    "imagenet": Baseline(
+        flip=True, random_resized_crop=True, color_jitter=0.4, pca_jitter=0.1
+    ),
 }
-"""For each dataset, at its own image size; scaled with the images. All other images are only standardized, because a
-flip or crop may not suit their labels.
+"""For each dataset, at its own image size; scaled with the images. All other images are
+only standardized, because a flip or crop may not suit their labels.
 """
 PHOTOGRAPHS = replace(BASELINES["cifar10"], cutout_size=0)
-"""For photographs of any kind, at PHOTOGRAPHS_SIDE pixels: CIFAR-10's flip and crop, without Cutout."""
+"""For photographs of any kind, at PHOTOGRAPHS_SIDE pixels: CIFAR-10's flip and crop,
+without Cutout.
+"""
 PHOTOGRAPHS_SIDE = 32
 STORED_PER_SIDE = 8 / 7
 """How much larger than the network's input images are stored: 256 pixels for 224."""
 
 
 def network_input_size(data: Images, baseline: Baseline) -> int:
-    """Side in pixels of the network's input, which a random resized crop reduces; the inverse of `stored_size`."""
-    return round(data.image_size / STORED_PER_SIDE) if baseline.random_resized_crop else data.image_size
+    """Side in pixels of the network's input, which a random resized crop reduces; the
+    inverse of `stored_size`.
+    """
+    return (
+        round(data.image_size / STORED_PER_SIDE)
+        if baseline.random_resized_crop
+        else data.image_size
+    )
 
 
 @dataclass(frozen=True)
 class Preprocessing:
     """Standardization and the dataset's baseline augmentation.
 
-    mean, std (1, C, 1, 1): of images in [0, 1]. image_size: side of the input in pixels; only random crops resize.
+    mean, std (1, C, 1, 1): of images in [0, 1]. image_size: side of the input in
+    pixels; only random crops resize.
     """
 
     mean: Tensor
@@ -76,30 +94,50 @@ class Preprocessing:
     image_size: int
 
     @staticmethod
-    def of(data: Images, baseline: Baseline, colors: tuple[Colors, Colors] | None = None) -> "Preprocessing":
+    def of(
+        data: Images, baseline: Baseline, colors: tuple[Colors, Colors] | None = None
+    ) -> "Preprocessing":
         """The preprocessing for these training images, on their device.
 
-        colors: mean and std, instead of theirs unless they have another number of channels.
+        colors: mean and std, instead of theirs unless they have another number of
+        channels.
         """
-        for name, n_channels in (("color_jitter", COMMON_CHANNELS), ("pca_jitter", (3,))):
+        for name, n_channels in (
+            ("color_jitter", COMMON_CHANNELS),
+            ("pca_jitter", (3,)),
+        ):
             if getattr(baseline, name) and data.n_channels not in n_channels:
-                raise SettingsError(f"{name} is for images in color, got {data.n_channels} channels; set it to 0")
-        found = colors if colors is not None and len(colors[0]) == data.n_channels else data.mean_and_std()
-        mean, std = (torch.tensor(color, device=data.device)[None, :, None, None] for color in found)
+                raise SettingsError(
+                    f"{name} is for images in color, got {data.n_channels} channels;"
+                    " set it to 0"
+                )
+        found = (
+            colors
+            if colors is not None and len(colors[0]) == data.n_channels
+            else data.mean_and_std()
+        )
+        mean, std = (
+            torch.tensor(color, device=data.device)[None, :, None, None]
+            for color in found
+        )
         return Preprocessing(mean, std, baseline, network_input_size(data, baseline))
 
     def standardize(self, images: Tensor) -> Tensor:
         return (images - self.mean) / self.std
 
     def train(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """The network's input for images (B, C, H, W) in [0, 1] after the policy, augmented (paper, 4.2).
+        """The network's input for images (B, C, H, W) in [0, 1] after the policy,
+        augmented (paper, 4.2).
 
-        Each image has its own draws. Crop and Cutout uncover 0, the mean colour after standardization.
+        Each image has its own draws. Crop and Cutout uncover 0, the mean colour after
+        standardization.
         """
         device = images.device
         images = images.to(exact_device(device))
         if self.baseline.random_resized_crop:
-            boxes = random_boxes(len(images), images.shape[2], images.shape[3], generator)
+            boxes = random_boxes(
+                len(images), images.shape[2], images.shape[3], generator
+            )
             images = resized_crop(images, boxes, self.image_size)
         if self.baseline.color_jitter:
             images = color_jitter(images, self.baseline.color_jitter, generator)
@@ -107,7 +145,9 @@ class Preprocessing:
             images = pca_jitter(images, self.baseline.pca_jitter, generator)
         images = self.standardize(images.to(device))
         if self.baseline.flip:
-            flipped = uniform_draws(len(images), (1, 1, 1), generator, images.device) < 0.5
+            flipped = (
+                uniform_draws(len(images), (1, 1, 1), generator, images.device) < 0.5
+            )
             images = torch.where(flipped, images.flip(3), images)
         if self.baseline.crop_padding:
             images = random_crop(images, self.baseline.crop_padding, generator)
@@ -116,79 +156,120 @@ class Preprocessing:
         return images
 
     def measure(self, images: Tensor) -> Tensor:
-        """The network's input for images (B, C, H, W) in [0, 1] without augmentation: validation and test."""
+        """The network's input for images (B, C, H, W) in [0, 1] without augmentation:
+        validation and test.
+        """
         if self.baseline.random_resized_crop:
             images = TF.center_crop(images, [self.image_size, self.image_size])
         return self.standardize(images)
 
 
 def uniform_draws(
-    batch: int, shape: tuple[int, ...], generator: torch.Generator | None, device: torch.device, *limits: float
+    batch: int,
+    shape: tuple[int, ...],
+    generator: torch.Generator | None,
+    device: torch.device,
+    *limits: float,
 ) -> Tensor:
     """Draws (B, *shape) from U(0, 1), or between two limits."""
     drawing = exact_device(device)
     draws = draw_then_shard(
-        batch, lambda n: torch.empty(n, *shape, device=drawing).uniform_(*limits, generator=generator)
+        batch,
+        lambda n: torch.empty(n, *shape, device=drawing).uniform_(
+            *limits, generator=generator
+        ),
     )
     return draws.to(device)
 
 
 def random_crop(images: Tensor, padding: int, generator: torch.Generator) -> Tensor:
-    """Pad with 0 on all sides and cut the old size out again, at one of (2 padding + 1)^2 places per image."""
+    """Pad with 0 on all sides and cut the old size out again, at one of (2 padding +
+    1)^2 places per image.
+    """
     (batch, channels, height, width), device = images.shape, images.device
     options: Any = {"generator": generator, "device": generator.device}
-    offsets = draw_then_shard(batch, lambda n: torch.randint(2 * padding + 1, (2, n, 1), **options), dim=1).to(device)
+    offsets = draw_then_shard(
+        batch, lambda n: torch.randint(2 * padding + 1, (2, n, 1), **options), dim=1
+    ).to(device)
     rows = offsets[0] + torch.arange(height, device=device)
     columns = offsets[1] + torch.arange(width, device=device)
     image = torch.arange(batch, device=device)[:, None, None, None]
     channel = torch.arange(channels, device=device)[None, :, None, None]
-    return F.pad(images, [padding] * 4)[image, channel, rows[:, None, :, None], columns[:, None, None, :]]
+    return F.pad(images, [padding] * 4)[
+        image, channel, rows[:, None, :, None], columns[:, None, None, :]
+    ]
 
 
 def random_cutout(images: Tensor, size: int, generator: torch.Generator) -> Tensor:
-    """Set a square of `size` pixels to 0 about a uniformly drawn pixel (DeVries and Taylor 2017)."""
+    """Set a square of `size` pixels to 0 about a uniformly drawn pixel (DeVries and
+    Taylor 2017).
+    """
     (batch, channels, height, width), device = images.shape, images.device
     images = images.to(exact_device(device))
     fraction = images.new_full((batch,), size / min(height, width))
     position = uniform_draws(batch, (2,), generator, images.device)
-    return OPERATIONS["Cutout"](images, fraction, fill=images.new_zeros(channels), position=position).to(device)
+    return OPERATIONS["Cutout"](
+        images, fraction, fill=images.new_zeros(channels), position=position
+    ).to(device)
 
 
 EIGENVALUES = (0.2175, 0.0188, 0.0045)
-EIGENVECTORS = ((-0.5675, 0.7192, 0.4009), (-0.5808, -0.0045, -0.8140), (-0.5836, -0.6948, 0.4203))
-"""Of the covariance of ImageNet's colours in [0, 1]; a row for each channel, a column for each component."""
+EIGENVECTORS = (
+    (-0.5675, 0.7192, 0.4009),
+    (-0.5808, -0.0045, -0.8140),
+    (-0.5836, -0.6948, 0.4203),
+)
+"""Of the covariance of ImageNet's colours in [0, 1]; a row for each channel, a column
+for each component.
+"""
 
 
 def color_jitter(images: Tensor, strength: float, generator: torch.Generator) -> Tensor:
-    """Enhance images by factors from U(1 - strength, 1 + strength), in random order. Ref: torchvision's ColorJitter."""
-    factors = uniform_draws(len(images), (3,), generator, images.device, 1 - strength, 1 + strength)
+    """Enhance images by factors from U(1 - strength, 1 + strength), in random order.
+    Ref: torchvision's ColorJitter.
+    """
+    factors = uniform_draws(
+        len(images), (3,), generator, images.device, 1 - strength, 1 + strength
+    )
     order = uniform_draws(len(images), (3,), generator, images.device).argsort(dim=1)
     return jittered(images, factors, order)
 
 
 def jittered(images: Tensor, factors: Tensor, order: Tensor) -> Tensor:
-    """Enhance brightness, contrast and saturation by the factors (B, 3), in the order (B, 3) of 0, 1 and 2."""
+    """Enhance brightness, contrast and saturation by the factors (B, 3), in the order
+    (B, 3) of 0, 1 and 2.
+    """
     for step in order.T:
         kind = step[:, None, None, None]
-        poorer = torch.where(kind == 1, mean_gray(images), gray(images)).where(kind != 0, 0)
+        poorer = torch.where(kind == 1, mean_gray(images), gray(images)).where(
+            kind != 0, 0
+        )
         images = blend(poorer, images, factors.gather(1, step[:, None])[:, 0])
     return images
 
 
 def pca_jitter(images: Tensor, std: float, generator: torch.Generator) -> Tensor:
-    """Add noise along the principal components of colour, the same to all pixels of an image; not clamped.
+    """Add noise along the principal components of colour, the same to all pixels of an
+    image; not clamped.
 
-    Ref: Krizhevsky, Sutskever and Hinton 2012, 4.1, with alpha of standard deviation `std` per component.
+    Ref: Krizhevsky, Sutskever and Hinton 2012, 4.1, with alpha of standard deviation
+    `std` per component.
     """
     device = images.device
-    alpha = draw_then_shard(len(images), lambda n: torch.randn(n, len(EIGENVALUES), generator=generator, device=device))
+    alpha = draw_then_shard(
+        len(images),
+        lambda n: torch.randn(n, len(EIGENVALUES), generator=generator, device=device),
+    )
     return images + ((alpha * std) @ _components(device))[:, :, None, None]
 
 
 @device_constant
 def _components(device: torch.device) -> Tensor:
     """(component, channel): each eigenvector times its eigenvalue."""
-    return torch.tensor(EIGENVECTORS, device=device).T * torch.tensor(EIGENVALUES, device=device)[:, None]
+    return (
+        torch.tensor(EIGENVECTORS, device=device).T
+        * torch.tensor(EIGENVALUES, device=device)[:, None]
+    )
 
 
 SCALE = (0.08, 1.0)
@@ -198,23 +279,35 @@ RATIO = (3 / 4, 4 / 3)
 N_TRIES = 10
 
 
-def random_boxes(batch: int, height: int, width: int, generator: torch.Generator) -> Tensor:
-    """Boxes (B, 4) of whole numbers: top, left, height, width. Ref: torchvision's RandomResizedCrop.get_params.
+def random_boxes(
+    batch: int, height: int, width: int, generator: torch.Generator
+) -> Tensor:
+    """Boxes (B, 4) of whole numbers: top, left, height, width. Ref: torchvision's
+    RandomResizedCrop.get_params.
 
-    An area and a shape are drawn up to ten times; the first box that fits is taken, otherwise the whole image (as in
-    torchvision for images that are about square, as all stored ones are).
+    An area and a shape are drawn up to ten times; the first box that fits is taken,
+    otherwise the whole image (as in torchvision for images that are about square, as
+    all stored ones are).
     """
     device = generator.device
-    area = uniform_draws(batch, (N_TRIES,), generator, device, *SCALE) * (height * width)
-    log_ratio = uniform_draws(batch, (N_TRIES,), generator, device, *map(math.log, RATIO))
-    sizes = torch.stack([area * (-log_ratio).exp(), area * log_ratio.exp()]).sqrt().round()
+    area = uniform_draws(batch, (N_TRIES,), generator, device, *SCALE) * (
+        height * width
+    )
+    log_ratio = uniform_draws(
+        batch, (N_TRIES,), generator, device, *map(math.log, RATIO)
+    )
+    sizes = (
+        torch.stack([area * (-log_ratio).exp(), area * log_ratio.exp()]).sqrt().round()
+    )
     limits = _limits(height, width, device)
     fits = (sizes <= limits[..., None]).all(dim=0)
     # argmax of truth values is the first that is true.
     first = fits.int().argmax(dim=1, keepdim=True)
     chosen = sizes.gather(2, first.expand(2, -1, -1))[..., 0]
     chosen = torch.where(fits.any(dim=1), chosen.clamp(min=1), limits)
-    place = draw_then_shard(batch, lambda n: torch.rand(2, n, generator=generator, device=device), dim=1)
+    place = draw_then_shard(
+        batch, lambda n: torch.rand(2, n, generator=generator, device=device), dim=1
+    )
     place = place * (limits - chosen + 1)
     # The product may round up to the limit itself.
     corner = place.floor().minimum(limits - chosen)
@@ -227,20 +320,28 @@ def _limits(height: int, width: int, device: torch.device) -> Tensor:
 
 
 def resized_crop(images: Tensor, boxes: Tensor, size: int) -> Tensor:
-    """The boxes (B, 4) of top, left, height, width in images (B, C, H, W), resized to (B, C, size, size).
+    """The boxes (B, 4) of top, left, height, width in images (B, C, H, W), resized to
+    (B, C, size, size).
 
-    Bilinear without antialiasing, which makes little difference here: a crop is hardly ever reduced by more than the
-    8 / 7 by which images are stored larger than the network takes them. Pixels outside of the box have no influence.
+    Bilinear without antialiasing, which makes little difference here: a crop is hardly
+    ever reduced by more than the 8 / 7 by which images are stored larger than the
+    network takes them. Pixels outside of the box have no influence.
     """
     height, width = images.shape[-2:]
     middles = (torch.arange(size, device=images.device) + 0.5) / size
     top, left, box_height, box_width = boxes.to(images.dtype).T[..., None]
 
     def places(start: Tensor, length: Tensor, full: int) -> Tensor:
-        """Places (B, size) of the result's pixels, in coordinates of grid_sample: -1 to 1 between outer edges."""
+        """Places (B, size) of the result's pixels, in coordinates of grid_sample: -1 to
+        1 between outer edges.
+        """
         pixels = (middles * length - 0.5).clamp(min=0).minimum(length - 1)
         return (2 * (start + pixels) + 1) / full - 1
 
     rows, columns = places(top, box_height, height), places(left, box_width, width)
-    grid = torch.stack(torch.broadcast_tensors(columns[:, None, :], rows[:, :, None]), dim=3)
-    return F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
+    grid = torch.stack(
+        torch.broadcast_tensors(columns[:, None, :], rows[:, :, None]), dim=3
+    )
+    return F.grid_sample(
+        images, grid, mode="bilinear", padding_mode="border", align_corners=False
+    )

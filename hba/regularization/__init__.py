@@ -1,1 +1,3 @@
-"""Regularizers, which are tuned beside operations: at the network's input, inside of it, and in the loss."""
+"""Regularizers, which are tuned beside operations: at the network's input, inside of
+it, and in the loss.
+"""

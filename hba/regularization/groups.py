@@ -1,6 +1,8 @@
-"""The regularizers by name, registration of your own, and how those of a search space are applied.
+"""The regularizers by name, registration of your own, and how those of a search space
+are applied.
 
-In a search every image has its own values; in an ordinary training all images have those of the epoch.
+In a search every image has its own values; in an ordinary training all images have
+those of the epoch.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,79 +28,134 @@ DROPOUT, WEIGHT_DECAY = "dropout", "weight_decay"
 LARGEST_RATE = 0.95
 """Largest dropout rate (STN, section 4.2; also in Delta-STN's code for images)."""
 INITIAL_RATE = 0.05
-"""Initial dropout rate for a network whose own rate is 0 (STN, sections 4.2 and 4.3)."""
+"""Initial dropout rate for a network whose own rate is 0 (STN, sections 4.2 and 4.3).
+"""
 LEAST_WEIGHT_DECAY, LARGEST_WEIGHT_DECAY = 1e-6, 0.1
 """A range around common values: 5e-5 to 0.01 in the paper's Tables 10 and 11."""
 INITIAL_WEIGHT_DECAY = 1e-5
-"""If the settings have no weight decay. The lower end of the range would hardly move."""
+"""If the settings have no weight decay. The lower end of the range would hardly move.
+"""
 
 
 def dropouts(network: nn.Module) -> Mapping[str, nn.Module]:
     """Dropout modules by name, in the order of their definition, without duplicates."""
     modules = network.named_modules()
-    return {name: module for name, module in modules if type(module) in DROPOUTS or isinstance(module, RatedDropout)}
+    return {
+        name: module
+        for name, module in modules
+        if type(module) in DROPOUTS or isinstance(module, RatedDropout)
+    }
 
 
 def weight_decay_hyperparameter(weight_decay: float) -> Hyperparameter:
-    """Weight decay on a log scale. It starts at the value of the settings, limited to the range, or at the default."""
-    initial = min(max(weight_decay or INITIAL_WEIGHT_DECAY, LEAST_WEIGHT_DECAY), LARGEST_WEIGHT_DECAY)
-    return Hyperparameter(WEIGHT_DECAY, LEAST_WEIGHT_DECAY, LARGEST_WEIGHT_DECAY, initial, "log")
+    """Weight decay on a log scale. It starts at the value of the settings, limited to
+    the range, or at the default.
+    """
+    initial = min(
+        max(weight_decay or INITIAL_WEIGHT_DECAY, LEAST_WEIGHT_DECAY),
+        LARGEST_WEIGHT_DECAY,
+    )
+    return Hyperparameter(
+        WEIGHT_DECAY, LEAST_WEIGHT_DECAY, LARGEST_WEIGHT_DECAY, initial, "log"
+    )
 
 
-def check_dropouts(network: nn.Module, names: Sequence[str], *, may_be_some: bool = False) -> None:
-    """SettingsError unless these are the dropout modules of the network; or, with may_be_some, some of them."""
+def check_dropouts(
+    network: nn.Module, names: Sequence[str], *, may_be_some: bool = False
+) -> None:
+    """SettingsError unless these are the dropout modules of the network; or, with
+    may_be_some, some of them.
+    """
     known = dropouts(network)
-    if not set(names) <= set(known) or (len(set(names)) < len(known) and not may_be_some):
-        problem = f"the schedule has rates for the dropouts {', '.join(names)}, but {type(network).__name__} has"
-        remedy = "train the model that was searched, or take schedule.without_regularizers() in Python"
+    if not set(names) <= set(known) or (
+        len(set(names)) < len(known) and not may_be_some
+    ):
+        problem = (
+            f"the schedule has rates for the dropouts {', '.join(names)}, but"
+            f" {type(network).__name__} has"
+        )
+        remedy = (
+            "train the model that was searched, or take schedule.without_regularizers()"
+            " in Python"
+        )
         raise SettingsError(f"{problem} {', '.join(known) or 'none'}: {remedy}")
 
 
 def label_smoothing(logits: Tensor, labels: Tensor, *, value: Tensor) -> Tensor:
-    """What smoothing labels by `value` (B,) in [0, 1] adds to the loss of each image (B,), logits (B, K).
+    """What smoothing labels by `value` (B,) in [0, 1] adds to the loss of each image
+    (B,), logits (B, K).
 
-    Targets are (1 - s) onehot + s / K (Szegedy et al. 2016, section 7), of several labels (1 - s) y + s / 2 each.
-    The loss is linear in the targets, so it grows by s (loss of the even targets - loss of the labels).
+    Targets are (1 - s) onehot + s / K (Szegedy et al. 2016, section 7), of several
+    labels (1 - s) y + s / 2 each. The loss is linear in the targets, so it grows by s
+    (loss of the even targets - loss of the labels).
     """
     if is_multi_label(labels):
-        of_even = F.binary_cross_entropy_with_logits(logits, torch.full_like(logits, 0.5), reduction="none").mean(dim=1)
-        of_labels = F.binary_cross_entropy_with_logits(logits, labels.to(logits), reduction="none").mean(dim=1)
+        of_even = F.binary_cross_entropy_with_logits(
+            logits, torch.full_like(logits, 0.5), reduction="none"
+        ).mean(dim=1)
+        of_labels = F.binary_cross_entropy_with_logits(
+            logits, labels.to(logits), reduction="none"
+        ).mean(dim=1)
     else:
         of_even = -logits.log_softmax(dim=1).mean(dim=1)
         of_labels = F.cross_entropy(logits, labels, reduction="none")
     return value * (of_even - of_labels)
 
 
-def input_dropout(images: Tensor, generator: torch.Generator | None, *, rate: Tensor) -> Tensor:
-    """Set each number of standardized images (B, C, H, W) to 0 with probability `rate`, in [0, 1].
+def input_dropout(
+    images: Tensor, generator: torch.Generator | None, *, rate: Tensor
+) -> Tensor:
+    """Set each number of standardized images (B, C, H, W) to 0 with probability `rate`,
+    in [0, 1].
 
-    The others are divided by 1 - rate, so the mean stays. Ref: Srivastava et al. 2014; MacKay et al. 2019, section 4.3.
+    The others are divided by 1 - rate, so the mean stays. Ref: Srivastava et al. 2014;
+    MacKay et al. 2019, section 4.3.
     """
     rate = rate.detach()[:, None, None, None]
     # float32 for all: draws in half precision would be too coarse for small rates.
-    dropped = uniform_draws(len(images), images.shape[1:], generator, images.device) < rate
+    dropped = (
+        uniform_draws(len(images), images.shape[1:], generator, images.device) < rate
+    )
     kept_share = (1 - rate).clamp(min=torch.finfo(rate.dtype).eps)
     return images.masked_fill(dropped, 0) / kept_share.to(images.dtype)
 
 
-def activation(states: Tensor, dropped: Tensor, *, alpha: Tensor, beta: Tensor) -> Tensor:
-    """Activation regularisation, and its temporal kind, of each column of a passage (B,).
+def activation(
+    states: Tensor, dropped: Tensor, *, alpha: Tensor, beta: Tensor
+) -> Tensor:
+    """Activation regularisation, and its temporal kind, of each column of a passage
+    (B,).
 
-    alpha (B,) times the mean square of the last layer's states (B, T, H) after dropout, plus beta (B,) times the mean
-    square of the change of the states (B, T, H) from word to word. T is at least 2. Ref: Merity et al. 2017, with the
-    same means of squares; STN (MacKay et al. 2019), eq. 63 and 64, prints norms.
+    alpha (B,) times the mean square of the last layer's states (B, T, H) after dropout,
+    plus beta (B,) times the mean square of the change of the states (B, T, H) from word
+    to word. T is at least 2. Ref: Merity et al. 2017, with the same means of squares;
+    STN (MacKay et al. 2019), eq. 63 and 64, prints norms.
     """
     moved = states[:, 1:] - states[:, :-1]
-    return alpha * dropped.square().mean(dim=(1, 2)) + beta * moved.square().mean(dim=(1, 2))
+    return alpha * dropped.square().mean(dim=(1, 2)) + beta * moved.square().mean(
+        dim=(1, 2)
+    )
 
 
-_ACTIVATION = tuple(Hyperparameter(f"activation.{name}", 0, 4, 0.05) for name in ("alpha", "beta"))
+_ACTIVATION = tuple(
+    Hyperparameter(f"activation.{name}", 0, 4, 0.05) for name in ("alpha", "beta")
+)
 """STN, section 4.2."""
 _BUILT_IN = (
     Regularizer(DROPOUT, (), "network"),
     Regularizer(WEIGHT_DECAY, (weight_decay_hyperparameter(5e-4),), "network"),
-    Regularizer("label_smoothing", (Hyperparameter("label_smoothing", 0, 0.5, 0.05),), "loss", label_smoothing),
-    Regularizer("input_dropout", (Hyperparameter("input_dropout.rate", 0, 0.75, 0.05),), "inputs", input_dropout),
+    Regularizer(
+        "label_smoothing",
+        (Hyperparameter("label_smoothing", 0, 0.5, 0.05),),
+        "loss",
+        label_smoothing,
+    ),
+    Regularizer(
+        "input_dropout",
+        (Hyperparameter("input_dropout.rate", 0, 0.75, 0.05),),
+        "inputs",
+        input_dropout,
+    ),
     Regularizer("activation", _ACTIVATION, "states", activation),
 )
 REGULARIZERS = {one.name: one for one in _BUILT_IN}
@@ -106,13 +163,18 @@ REGULARIZERS = {one.name: one for one in _BUILT_IN}
 
 
 def register_regularizer(regularizer: Regularizer) -> Regularizer:
-    """Register a regularizer of your own, so that `tune` and schedules can name it; returns it.
+    """Register a regularizer of your own, so that `tune` and schedules can name it;
+    returns it.
 
-    It replaces an earlier one of the same name. SettingsError for a built-in name, or a regularizer without function.
+    It replaces an earlier one of the same name. SettingsError for a built-in name, or a
+    regularizer without function.
     """
     name, built_in = regularizer.name, (AUGMENTATION, *(one.name for one in _BUILT_IN))
     if name in built_in or not (regularizer.function and regularizer.hyperparameters):
-        raise SettingsError(f"{name} must be a name that is not built in, with a function and hyperparameters")
+        raise SettingsError(
+            f"{name} must be a name that is not built in, with a function and"
+            " hyperparameters"
+        )
     REGULARIZERS[name] = regularizer
     return regularizer
 
@@ -122,25 +184,39 @@ def registered_regularizers() -> tuple[Regularizer, ...]:
 
 
 def find_regularizer(name: str) -> Regularizer:
-    """The regularizer of that exact name; SettingsError with the known names if there is none."""
+    """The regularizer of that exact name; SettingsError with the known names if there
+    is none.
+    """
     if name not in REGULARIZERS:
         raise SettingsError(unknown("regularizer", name, REGULARIZERS))
     return REGULARIZERS[name]
 
 
 def tunable() -> tuple[str, ...]:
-    """The names that `tune` accepts in a search on images: all regularizers that need no recurrent network."""
-    return (AUGMENTATION, *(one.tuned_as for one in REGULARIZERS.values() if one.place != "states"))
+    """The names that `tune` accepts in a search on images: all regularizers that need
+    no recurrent network.
+    """
+    return (
+        AUGMENTATION,
+        *(one.tuned_as for one in REGULARIZERS.values() if one.place != "states"),
+    )
 
 
-def check_tune(tune: Iterable[str], *, known: Collection[str] | None = None) -> tuple[str, ...]:
-    """The names; SettingsError for one that is not in known (default: tunable()), for a repeated one, and for none."""
+def check_tune(
+    tune: Iterable[str], *, known: Collection[str] | None = None
+) -> tuple[str, ...]:
+    """The names; SettingsError for one that is not in known (default: tunable()), for a
+    repeated one, and for none.
+    """
     names, known = tuple(tune), tunable() if known is None else known
     for name in names:
         if name not in known:
             raise SettingsError(unknown("group", name, known))
     if not names or len(set(names)) < len(names):
-        raise SettingsError(f"tune must name at least one group and each once, got {', '.join(names) or 'none'}")
+        raise SettingsError(
+            "tune must name at least one group and each once, got"
+            f" {', '.join(names) or 'none'}"
+        )
     return names
 
 
@@ -149,17 +225,30 @@ def hyperparameters_of(
 ) -> tuple[Hyperparameter, ...]:
     """The hyperparameters of the named groups, in the order of the names.
 
-    Dropout has one for each module, `dropout.<module>`, which starts at the module's rate if that is not 0.
-    weight_decay: of the settings, the initial value. Raises SettingsError for dropout if the network has none.
+    Dropout has one for each module, `dropout.<module>`, which starts at the module's
+    rate if that is not 0. weight_decay: of the settings, the initial value. Raises
+    SettingsError for dropout if the network has none.
     """
     found: list[Hyperparameter] = []
     for group in [name.replace("-", "_") for name in tune if name != AUGMENTATION]:
         if group == DROPOUT:
-            rates: dict[str, Any] = {f"{DROPOUT}.{name}": module.p for name, module in dropouts(network()).items()}
+            rates: dict[str, Any] = {
+                f"{DROPOUT}.{name}": module.p
+                for name, module in dropouts(network()).items()
+            }
             if not rates:
-                raise SettingsError("tune dropout needs a network with modules nn.Dropout; give one, or omit dropout")
-            initial = {name: min(float(rate) or INITIAL_RATE, LARGEST_RATE) for name, rate in rates.items()}
-            found += [Hyperparameter(name, 0.0, LARGEST_RATE, rate) for name, rate in initial.items()]
+                raise SettingsError(
+                    "tune dropout needs a network with modules nn.Dropout; give one, or"
+                    " omit dropout"
+                )
+            initial = {
+                name: min(float(rate) or INITIAL_RATE, LARGEST_RATE)
+                for name, rate in rates.items()
+            }
+            found += [
+                Hyperparameter(name, 0.0, LARGEST_RATE, rate)
+                for name, rate in initial.items()
+            ]
         elif group == WEIGHT_DECAY:
             found.append(weight_decay_hyperparameter(weight_decay))
         else:
@@ -169,16 +258,20 @@ def hyperparameters_of(
 
 @dataclass(frozen=True)
 class Regularization:
-    """The regularizers of a search space. hyperparameters: theirs, which begin at the column `first`."""
+    """The regularizers of a search space. hyperparameters: theirs, which begin at the
+    column `first`.
+    """
 
     hyperparameters: tuple[Hyperparameter, ...]
     first: int
 
     @cached_property
     def members(self) -> Mapping[str, Mapping[str, tuple[int, Hyperparameter]]]:
-        """For each regularizer, by name, its hyperparameters with their columns, by own name.
+        """For each regularizer, by name, its hyperparameters with their columns, by own
+        name.
 
-        Raises SettingsError if the space has only some hyperparameters of a regularizer.
+        Raises SettingsError if the space has only some hyperparameters of a
+        regularizer.
         """
         found: dict[str, dict[str, tuple[int, Hyperparameter]]] = {}
         for column, one in enumerate(self.hyperparameters, self.first):
@@ -193,49 +286,88 @@ class Regularization:
     @cached_property
     def dropout_columns(self) -> Mapping[str, int]:
         """By module name."""
-        return {name: column for name, (column, _) in self.members.get(DROPOUT, {}).items()}
+        return {
+            name: column for name, (column, _) in self.members.get(DROPOUT, {}).items()
+        }
 
     @cached_property
     def weight_decay_column(self) -> int | None:
-        return next((column for column, _ in self.members.get(WEIGHT_DECAY, {}).values()), None)
+        return next(
+            (column for column, _ in self.members.get(WEIGHT_DECAY, {}).values()), None
+        )
 
     @cached_property
     def image_columns(self) -> tuple[int, ...]:
         numbered = enumerate(self.hyperparameters, self.first)
-        return tuple(column for column, one in numbered if find_regularizer(one.group).place == "inputs")
+        return tuple(
+            column
+            for column, one in numbered
+            if find_regularizer(one.group).place == "inputs"
+        )
 
-    def on_inputs(self, images: Tensor, values: Tensor, generator: torch.Generator) -> Tensor:
+    def on_inputs(
+        self, images: Tensor, values: Tensor, generator: torch.Generator
+    ) -> Tensor:
         """Apply the regularizers of the network's input (B, C, H, W)."""
         for regularizer, own in self._at("inputs", values, len(images)):
             images = regularizer(images, generator, **own)
         return images
 
-    def penalty(self, outputs: Any, labels: Tensor | MixedLabels, values: Tensor) -> Tensor:
-        """The mean () over the images of all terms that are added to the loss, except weight decay.
+    def penalty(
+        self, outputs: Any, labels: Tensor | MixedLabels, values: Tensor
+    ) -> Tensor:
+        """The mean () over the images of all terms that are added to the loss, except
+        weight decay.
 
         outputs: logits, or the outputs of a recurrent network with its states.
         """
         n = len(labels)
-        found = [mean_over_labels(partial(one, outputs, **own), labels) for one, own in self._at("loss", values, n)]
-        found += [one(outputs.states, outputs.dropped, **own) for one, own in self._at("states", values, n)]
+        found = [
+            mean_over_labels(partial(one, outputs, **own), labels)
+            for one, own in self._at("loss", values, n)
+        ]
+        found += [
+            one(outputs.states, outputs.dropped, **own)
+            for one, own in self._at("states", values, n)
+        ]
         return sum((one.mean() for one in found), values.new_zeros(()))
 
     @property
     def has_penalty(self) -> bool:
-        return any(find_regularizer(name).place in ("loss", "states") for name in self.members)
+        return any(
+            find_regularizer(name).place in ("loss", "states") for name in self.members
+        )
 
-    def give(self, network: nn.Module, optimizer: Optimizer | None, row: Mapping[str, float]) -> None:
-        """Set the dropout rates of a network and the weight decay of its optimizer to the values in `row`, by name."""
+    def give(
+        self, network: nn.Module, optimizer: Optimizer | None, row: Mapping[str, float]
+    ) -> None:
+        """Set the dropout rates of a network and the weight decay of its optimizer to
+        the values in `row`, by name.
+        """
         for name in self.dropout_columns:
             network.get_submodule(name).p = row[f"{DROPOUT}.{name}"]  # type: ignore[assignment]
-        for group in optimizer.param_groups if optimizer is not None and WEIGHT_DECAY in row else ():
+        for group in (
+            optimizer.param_groups
+            if optimizer is not None and WEIGHT_DECAY in row
+            else ()
+        ):
             group["weight_decay"] = row[WEIGHT_DECAY]
 
-    def _at(self, place: Place, values: Tensor, n_images: int) -> Iterator[tuple[Regularizer, dict[str, Any]]]:
-        """The regularizers of a place, and for each the values by own name, one number for each image (B,)."""
+    def _at(
+        self, place: Place, values: Tensor, n_images: int
+    ) -> Iterator[tuple[Regularizer, dict[str, Any]]]:
+        """The regularizers of a place, and for each the values by own name, one number
+        for each image (B,).
+        """
         rows = values.expand(n_images, -1)
         for name, members in self.members.items():
             if (regularizer := find_regularizer(name)).place == place:
-                own: dict[str, Any] = {name: rows[:, column] for name, (column, _) in members.items()}
-                own |= {name: own[name].round() for name, (_, one) in members.items() if one.whole}
+                own: dict[str, Any] = {
+                    name: rows[:, column] for name, (column, _) in members.items()
+                }
+                own |= {
+                    name: own[name].round()
+                    for name, (_, one) in members.items()
+                    if one.whole
+                }
                 yield regularizer, own

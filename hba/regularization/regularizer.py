@@ -1,4 +1,6 @@
-"""Regularizer: a group of hyperparameters that are tuned together, and the function that they control."""
+"""Regularizer: a group of hyperparameters that are tuned together, and the function
+that they control.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,20 @@ if TYPE_CHECKING:
 
 Place = Literal["inputs", "network", "loss", "states"]
 LARGEST_LOGIT = 5.0
-"""Largest absolute logit of an initial value: one at an end of its range would hardly move."""
+"""Largest absolute logit of an initial value: one at an end of its range would hardly
+move.
+"""
 
 
 @dataclass(frozen=True)
 class Hyperparameter:
-    """A number that a search tunes. Its position in its range is the sigmoid of a logit, as for operations.
+    """A number that a search tunes. Its position in its range is the sigmoid of a
+    logit, as for operations.
 
-    name: its group's name, or `<group>.<own name>`. low, high, initial: the range and the initial value, in natural
-    units. scale: linear, or `log` for a logarithmic range. whole: whether it is rounded to the nearest whole number
-    when it acts; searched and saved values are not rounded. unit: for display; None without one.
+    name: its group's name, or `<group>.<own name>`. low, high, initial: the range and
+    the initial value, in natural units. scale: linear, or `log` for a logarithmic
+    range. whole: whether it is rounded to the nearest whole number when it acts;
+    searched and saved values are not rounded. unit: for display; None without one.
     """
 
     name: str
@@ -35,11 +41,20 @@ class Hyperparameter:
     unit: str | None = None
 
     def __post_init__(self) -> None:
-        is_range = 0 < self.high - self.low < math.inf and self.low <= self.initial <= self.high
+        is_range = (
+            0 < self.high - self.low < math.inf
+            and self.low <= self.initial <= self.high
+        )
         is_scale = self.scale == "linear" or (self.scale == "log" and self.low > 0)
         if not (all(self.name.split(".")) and is_range and is_scale):
-            range_ = "a finite ascending range that holds its initial value, and a scale, linear, or log above 0"
-            raise SettingsError(f"a hyperparameter must have a name of words separated by dots, {range_}; got {self}")
+            range_ = (
+                "a finite ascending range that holds its initial value, and a scale,"
+                " linear, or log above 0"
+            )
+            raise SettingsError(
+                "a hyperparameter must have a name of words separated by dots,"
+                f" {range_}; got {self}"
+            )
 
     @property
     def group(self) -> str:
@@ -54,7 +69,9 @@ class Hyperparameter:
     def initial_logit(self) -> float:
         """Logit of the initial value, within LARGEST_LOGIT."""
         numbers = (self.low, self.high, self.initial)
-        low, high, initial = (math.log(one) if self.scale == "log" else one for one in numbers)
+        low, high, initial = (
+            math.log(one) if self.scale == "log" else one for one in numbers
+        )
         place = (initial - low) / (high - low)
         if not 0 < place < 1:
             return math.copysign(LARGEST_LOGIT, place - 0.5)
@@ -63,17 +80,21 @@ class Hyperparameter:
 
 @dataclass(frozen=True)
 class Regularizer:
-    """A group of hyperparameters, whose names begin with its name. In `tune`, its name has dashes instead of `_`.
+    """A group of hyperparameters, whose names begin with its name. In `tune`, its name
+    has dashes instead of `_`.
 
     place      function                                      acts on
     inputs     f(images, generator, **values) -> images      the network's input, standardized
     loss       f(logits, labels, **values) -> (B,) or ()     the training loss, to which its mean is added
     states     f(states, dropped, **values) -> (B,)          the same, with the states (B, T, H) of a recurrent network
-                                                             after its last layer, before and after dropout
+                                                             after its last layer,
+                                                                 before and after
+                                                                 dropout
     network    none                                          the network (dropout, weight_decay; built-in only)
 
-    values: by own name, one number for each image (B,), in natural units, on the device. To change images in [0, 1],
-    register an operation with hba.register_operation.
+    values: by own name, one number for each image (B,), in natural units, on the
+    device. To change images in [0, 1], register an operation with
+    hba.register_operation.
     """
 
     name: str
@@ -83,11 +104,21 @@ class Regularizer:
 
     def __post_init__(self) -> None:
         names = [one.name for one in self.hyperparameters]
-        is_named = self.name.isidentifier() and all(one.group == self.name for one in self.hyperparameters)
-        is_placed = self.place in get_args(Place) and (self.place == "network") == (self.function is None)
+        is_named = self.name.isidentifier() and all(
+            one.group == self.name for one in self.hyperparameters
+        )
+        is_placed = self.place in get_args(Place) and (self.place == "network") == (
+            self.function is None
+        )
         if not (is_named and is_placed and len(set(names)) == len(names)):
-            rule = "a name in one word, hyperparameters with different names <name>.<own name>, a function and a place"
-            raise SettingsError(f"a regularizer must have {rule} of {', '.join(get_args(Place))}, got {self}")
+            rule = (
+                "a name in one word, hyperparameters with different names <name>.<own"
+                " name>, a function and a place"
+            )
+            raise SettingsError(
+                f"a regularizer must have {rule} of {', '.join(get_args(Place))}, got"
+                f" {self}"
+            )
 
     def __call__(self, *arguments: Any, **values: Any) -> Tensor:
         assert self.function is not None

@@ -18,10 +18,20 @@ from hba.utils.text import CONFIDENCE, counted, distinct_percents, duration
 
 ALMOST_SURELY, PROBABLY = 0.99, 0.9
 MOST_TIMES, SEEDS_AFTER_ONE = 5, 5
-"""Largest next step, as a multiple of the evaluation's seeds, and number of seeds to advise after a single one."""
+"""Largest next step, as a multiple of the evaluation's seeds, and number of seeds to
+advise after a single one.
+"""
 WORDS = {
-    **{"schedule": "the schedule", "search": "the policy that the search found", "none": "no augmentation"},
-    **{"randaugment": "RandAugment", "trivialaugment": "TrivialAugment", "autoaugment": "AutoAugment"},
+    **{
+        "schedule": "the schedule",
+        "search": "the policy that the search found",
+        "none": "no augmentation",
+    },
+    **{
+        "randaugment": "RandAugment",
+        "trivialaugment": "TrivialAugment",
+        "autoaugment": "AutoAugment",
+    },
 }
 """Words for rows that a sentence does not call by their names."""
 REFERENCES = ("none", "randaugment")
@@ -89,7 +99,8 @@ def answer(
     folder: Path | None = None,
     policies: Mapping[str, str] | None = None,
 ) -> Answer | None:
-    """Compare the first row with all others that have the same seeds, and say how good it is.
+    """Compare the first row with all others that have the same seeds, and say how good
+    it is.
 
     results: an EvaluationResult. command: to run again with `--resume --seeds N`.
     chosen: why the first row was chosen, for a run that has chosen it and keeps its
@@ -119,9 +130,13 @@ def answer(
         for name, difference in results.differences.items()
         if difference and sorted({*first.seeds} & {*rows[name].seeds}) == seeds
     ]
-    differences = {name: _crossed(results, first, rows[name], seeds) for name in compared}
+    differences = {
+        name: _crossed(results, first, rows[name], seeds) for name in compared
+    }
     chances = {
-        name: difference.probability for name, difference in differences.items() if difference.probability is not None
+        name: difference.probability
+        for name, difference in differences.items()
+        if difference.probability is not None
     }
     shown = [name for name in compared if name in (against, *REFERENCES)]
     errors = {name: _mean(rows[name].by_seed(), seeds) for name in (first.name, *shown)}
@@ -145,7 +160,9 @@ def answer(
     sentences = [f"{_lead(this, chosen, is_best=is_best)}: {comparison}."]
     if not is_best:
         policy = (policies or {}).get(against, against)
-        sentences.append(_on_better_row(best, _command_to_train(policy, results, folder)))
+        sentences.append(
+            _on_better_row(best, _command_to_train(policy, results, folder))
+        )
     if first.is_uneven:
         sentences += _on_classes(this, best)
     crossed, p = differences[against], chances.get(against, 0.5)
@@ -153,26 +170,47 @@ def answer(
     if len(seeds) == 1:
         needed = SEEDS_AFTER_ONE
         sentences.append("One seed does not show how much is luck of the training.")
-    elif needed == math.inf and not is_sure and crossed.from_images > crossed.from_seeds:
+    elif (
+        needed == math.inf and not is_sure and crossed.from_images > crossed.from_seeds
+    ):
         sentences.append("More test images would make this surer, not more seeds.")
     sentences += results.notes
-    n, step = max(len(seeds) + 2, math.ceil(min(needed, 1e9)), results.settings.get("seeds", 0)), None
+    n, step = (
+        max(
+            len(seeds) + 2,
+            math.ceil(min(needed, 1e9)),
+            results.settings.get("seeds", 0),
+        ),
+        None,
+    )
     if not is_sure and n <= MOST_TIMES * len(seeds):
         done = sum(len(row.seeds) for row in results.rows)
         seconds = results.wall_seconds / done * (n * len(results.rows) - done)
-        step = f"{command} --resume --seeds {n}" + (f": about {duration(seconds)}" if seconds > 0 else "")
+        step = f"{command} --resume --seeds {n}" + (
+            f": about {duration(seconds)}" if seconds > 0 else ""
+        )
     tail = (1 - CONFIDENCE) / 2
     holds = 1 - p <= tail if verdict.kind == "better" else len(compared) * p <= tail
     kind: Kind = verdict.kind if holds else "no difference shown"
     return Answer(" ".join(sentences), kind, chances, step, this.error)
 
 
-def _crossed(results: Any, first: Any, other: Any, seeds: Sequence[int]) -> CrossedDifference:
-    n_images = results.test_images if results.error is None and results.test_images > 1 else None
+def _crossed(
+    results: Any, first: Any, other: Any, seeds: Sequence[int]
+) -> CrossedDifference:
+    n_images = (
+        results.test_images
+        if results.error is None and results.test_images > 1
+        else None
+    )
     wrong = [row.mistakes(n_images or 0) if n_images else {} for row in (first, other)]
-    mine, others = (np.array([1.0 * one[seed] for seed in seeds if seed in one]) for one in wrong)
+    mine, others = (
+        np.array([1.0 * one[seed] for seed in seeds if seed in one]) for one in wrong
+    )
     d = mine - others if len(mine) == len(others) == len(seeds) else None
-    errors, other_errors = ([row.by_seed()[seed] for seed in seeds] for row in (first, other))
+    errors, other_errors = (
+        [row.by_seed()[seed] for seed in seeds] for row in (first, other)
+    )
     return CrossedDifference.of(errors, other_errors, n_images, d)
 
 
@@ -207,7 +245,9 @@ def _lead(this: _Row, chosen: str | None, *, is_best: bool) -> str:
     return this.training[0].upper() + this.training[1:]
 
 
-def _comparison(this: _Row, others: Sequence[_Row], n_others: int, seeds: str, images: str) -> str:
+def _comparison(
+    this: _Row, others: Sequence[_Row], n_others: int, seeds: str, images: str
+) -> str:
     """The errors of these rows, and how sure their differences are."""
     *listed, last = [f"{row.percent} {row.training}" for row in others]
     parts = [", ".join(listed), last] if listed else [last]

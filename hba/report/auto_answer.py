@@ -20,7 +20,10 @@ from hba.utils.text import counted, distinct_percents, duration
 
 
 def auto_answer(
-    record: Mapping[str, Any], results: EvaluationResult | None, policy: Schedule | None, folder: Path
+    record: Mapping[str, Any],
+    results: EvaluationResult | None,
+    policy: Schedule | None,
+    folder: Path,
 ) -> Answer:
     """What a run says about the row that it has chosen.
 
@@ -34,7 +37,9 @@ def auto_answer(
         return Answer("There is nothing to compare yet.", "no difference shown", {})
     n_compared = sum(bool(row["losses"]) for row in record.get("rows", ()))
     is_compared = n_compared > 1
-    reason = f"chosen {'on validation images' if is_compared else 'without a comparison'}"
+    reason = (
+        f"chosen {'on validation images' if is_compared else 'without a comparison'}"
+    )
     tested = None
     if results is not None:
         policies = _policies_of_rows(record, results, folder)
@@ -54,7 +59,9 @@ def auto_answer(
     return replace(tested, sentence=" ".join(sentences))
 
 
-def command_of_test(record: Mapping[str, Any], results: EvaluationResult, folder: Path) -> str:
+def command_of_test(
+    record: Mapping[str, Any], results: EvaluationResult, folder: Path
+) -> str:
     """The command that runs the test of a run again."""
     first, *others = _policies_of_rows(record, results, folder).values()
     test = str(folder / TEST_FOLDER)
@@ -62,7 +69,9 @@ def command_of_test(record: Mapping[str, Any], results: EvaluationResult, folder
     return shlex.join(["hba", "evaluate", first, *settings])
 
 
-def _policies_of_rows(record: Mapping[str, Any], results: EvaluationResult, folder: Path) -> dict[str, str]:
+def _policies_of_rows(
+    record: Mapping[str, Any], results: EvaluationResult, folder: Path
+) -> dict[str, str]:
     """For each row of the test, the name or file of its policy, as commands take it."""
     names = [row.name for row in results.rows]
     against = words(record.get("of_test", {}).get("against", REFERENCES))

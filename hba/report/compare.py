@@ -15,8 +15,15 @@ from hba.report.tables import Table
 from hba.schedule.summary import reach, summarize, summarize_regularizers
 from hba.utils.text import percent, points
 
-SETTINGS, VALIDATION, TEST = "Settings that differ", "Validation of the search network", "Test error and loss"
-SCHEDULES, REGULARIZERS = "Schedules in their last epoch", "Regularizers in their last epoch"
+SETTINGS, VALIDATION, TEST = (
+    "Settings that differ",
+    "Validation of the search network",
+    "Test error and loss",
+)
+SCHEDULES, REGULARIZERS = (
+    "Schedules in their last epoch",
+    "Regularizers in their last epoch",
+)
 
 
 @dataclass(frozen=True)
@@ -29,51 +36,75 @@ class Comparison:
         """Tables by title, with a column for each run, without empty tables."""
         settings = self._table(_settings, "-")
         found = {
-            SETTINGS: settings._replace(rows=tuple(row for row in settings.rows if len({*row[1:]} - {"-"}) > 1)),
+            SETTINGS: settings._replace(
+                rows=tuple(row for row in settings.rows if len({*row[1:]} - {"-"}) > 1)
+            ),
             VALIDATION: self._table(_validation),
             TEST: self._table(partial(_test_errors, names=_names_of_rows(self.runs))),
-            SCHEDULES: self._table(_operations, corner="images (probability, magnitude)"),
+            SCHEDULES: self._table(
+                _operations, corner="images (probability, magnitude)"
+            ),
             REGULARIZERS: self._table(_regularizers, "-"),
         }
         return {title: table for title, table in found.items() if table.rows}
 
-    def _table(self, of_run: Callable[[Run], Mapping[str, str]], missing: str = "", corner: str = "") -> Table:
-        """A table with a row for each name in the cells of any run, in the order of their first mention."""
+    def _table(
+        self,
+        of_run: Callable[[Run], Mapping[str, str]],
+        missing: str = "",
+        corner: str = "",
+    ) -> Table:
+        """A table with a row for each name in the cells of any run, in the order of
+        their first mention.
+        """
         cells = [of_run(run) for run in self.runs.values()]
         names = dict.fromkeys(name for found in cells for name in found)
-        rows = tuple((name, *(found.get(name, missing) for found in cells)) for name in names)
+        rows = tuple(
+            (name, *(found.get(name, missing) for found in cells)) for name in names
+        )
         return Table((corner, *self.runs), rows)
 
 
 def compare(*runs: str | Path) -> Comparison:
     """Compare runs: folders of searches and evaluations.
 
-    Raises SettingsError without a folder, and RunError if a folder contains no run or its files are broken.
+    Raises SettingsError without a folder, and RunError if a folder contains no run or
+    its files are broken.
     """
     if not runs:
-        raise SettingsError("compare needs at least one run: the folder of a search or an evaluation")
+        raise SettingsError(
+            "compare needs at least one run: the folder of a search or an evaluation"
+        )
     return Comparison({str(folder): Run.read(folder) for folder in runs})
 
 
 def _settings(run: Run) -> Mapping[str, str]:
     of_search = {} if run.search is None else settings_facts(run.search.settings)
     of_evaluation = {} if run.results is None else settings_facts(run.results.settings)
-    return of_search | {f"{name} (evaluation)": text for name, text in of_evaluation.items()}
+    return of_search | {
+        f"{name} (evaluation)": text for name, text in of_evaluation.items()
+    }
 
 
 def _validation(run: Run) -> Mapping[str, str]:
-    """Loss and error after the last epoch with a validation; empty for a race, which has many networks."""
+    """Loss and error after the last epoch with a validation; empty for a race, which
+    has many networks.
+    """
     losses = {} if run.search is None else run.search.measured("val_loss")
     if run.search is None or not losses or leg_ends(run.search.schedule.provenance):
         return {}
-    errors, meaning = run.search.measured("val_error_percent"), error_definition(run.search.schedule.provenance)
+    errors, meaning = (
+        run.search.measured("val_error_percent"),
+        error_definition(run.search.schedule.provenance),
+    )
     found = {"epoch": f"{max(losses)}", "loss": f"{losses[max(losses)]:.3f}"}
     found |= {"error": percent(errors[max(errors)])} if errors else {}
     return found | ({"an error is": meaning} if meaning else {})
 
 
 def _test_errors(run: Run, names: Mapping[str, str]) -> Mapping[str, str]:
-    """Mean error of each row, its loss if it was stored, and the difference to the first.
+    """Mean error of each row, its loss if it was stored, and the difference to the
+    first.
 
     names: of the rows of all runs, by definition (see _names_of_rows).
     """
@@ -116,18 +147,29 @@ def _names_of_rows(runs: Mapping[str, Run]) -> Mapping[str, str]:
 
 
 def _operations(run: Run) -> Mapping[str, str]:
-    """Share of images, probability and magnitude of each operation: means over its copies, or one of each copy."""
+    """Share of images, probability and magnitude of each operation: means over its
+    copies, or one of each copy.
+    """
     if run.schedule is None:
         return {}
     last, found = run.schedule.epochs - 1, {}
     shares = reach(run.schedule, last).shares
     for summary in summarize(run.schedule, (last,)):
         copies = (summary.shown_magnitudes or ((),))[-1]
-        numbers = ", ".join([f"{summary.probability[-1]:.2f}", *(f"{copy:.3g}" for copy in copies)])
-        found[summary.operation.name] = f"{share_of(summary.operation, shares)}  ({numbers})"
+        numbers = ", ".join(
+            [f"{summary.probability[-1]:.2f}", *(f"{copy:.3g}" for copy in copies)]
+        )
+        found[summary.operation.name] = (
+            f"{share_of(summary.operation, shares)}  ({numbers})"
+        )
     return found
 
 
 def _regularizers(run: Run) -> Mapping[str, str]:
     found = () if run.schedule is None else summarize_regularizers(run.schedule)
-    return {one.hyperparameter.name: f"{one.values[-1]:.3g} {one.hyperparameter.unit or ''}".rstrip() for one in found}
+    return {
+        one.hyperparameter.name: (
+            f"{one.values[-1]:.3g} {one.hyperparameter.unit or ''}".rstrip()
+        )
+        for one in found
+    }

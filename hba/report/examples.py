@@ -1,4 +1,6 @@
-"""Pictures of a policy's effect on images of a run: of each operation alone, and of all together."""
+"""Pictures of a policy's effect on images of a run: of each operation alone, and of all
+together.
+"""
 
 import dataclasses
 import math
@@ -21,14 +23,18 @@ from hba.schedule.summary import copies_of, reach
 LEAST_SHARE = 0.03
 """Share of images to which an operation must be applied to be shown."""
 N_DRAWN, N_RANKED = 4096, 41
-"""Number of draws of the policy, and of draws of an operation to choose a typical and a strong one from."""
+"""Number of draws of the policy, and of draws of an operation to choose a typical and a
+strong one from.
+"""
 STRONG = 0.9
 """Quantile of a strong draw: one in ten draws is stronger."""
 N_TOGETHER = 6
 
 
 class Picture(NamedTuple):
-    """image: float (C, H, W) in [0, 1]. label: its caption. note: the magnitude, or another remark; may be empty."""
+    """image: float (C, H, W) in [0, 1]. label: its caption. note: the magnitude, or
+    another remark; may be empty.
+    """
 
     label: str
     image: Tensor
@@ -36,7 +42,9 @@ class Picture(NamedTuple):
 
 
 class Example(NamedTuple):
-    """detail: the share of images or batches, and the largest change if the operation draws its own change."""
+    """detail: the share of images or batches, and the largest change if the operation
+    draws its own change.
+    """
 
     name: str
     detail: str
@@ -44,23 +52,40 @@ class Example(NamedTuple):
     pictures: tuple[Picture, ...]
 
 
-def operation_examples(schedule: Schedule, samples: Samples, native: Samples | None) -> Iterator[Example]:
-    """Examples of operations on more than LEAST_SHARE of the images in the last epoch, from the most frequent one."""
+def operation_examples(
+    schedule: Schedule, samples: Samples, native: Samples | None
+) -> Iterator[Example]:
+    """Examples of operations on more than LEAST_SHARE of the images in the last epoch,
+    from the most frequent one.
+    """
     schedule, large = _for_channels(schedule, samples), native or samples
     policy = schedule.without_regularizers().policy(schedule.epochs - 1)
     draw = policy.draw(N_DRAWN, torch.Generator().manual_seed(0))
     shares = reach(schedule, schedule.epochs - 1).shares
     used = [one for one in schedule.space.operations if shares[one.name] > LEAST_SHARE]
-    for place, operation in enumerate(sorted(used, key=lambda one: (one.stage == MIXING, -shares[one.name]))):
+    for place, operation in enumerate(
+        sorted(used, key=lambda one: (one.stage == MIXING, -shares[one.name]))
+    ):
         number = place % len(large.images)
         largest = ""
-        if operation.stage not in (WALK, MIXING) and operation.magnitude_range is not None:
-            largest = f"; {operation.unit}: {copies_of(schedule, operation, 'magnitude')[-1].mean():.3g}"
+        if (
+            operation.stage not in (WALK, MIXING)
+            and operation.magnitude_range is not None
+        ):
+            largest = (
+                f"; {operation.unit}:"
+                f" {copies_of(schedule, operation, 'magnitude')[-1].mean():.3g}"
+            )
         if operation.stage == MIXING:
             things, changed = "batches", _mixed(schedule, operation, large, number)
         else:
-            chosen = _typical_and_strong(policy, operation, draw, samples.images[number])
-            things, changed = "images", _changed(policy, operation, chosen, large.images[number])
+            chosen = _typical_and_strong(
+                policy, operation, draw, samples.images[number]
+            )
+            things, changed = (
+                "images",
+                _changed(policy, operation, chosen, large.images[number]),
+            )
         if changed:
             detail = f"{100 * shares[operation.name]:.0f} % of the {things}{largest}"
             pictures = (Picture("original", large.images[number] / 255), *changed)
@@ -68,17 +93,29 @@ def operation_examples(schedule: Schedule, samples: Samples, native: Samples | N
 
 
 def _for_channels(schedule: Schedule, samples: Samples) -> Schedule:
-    """The schedule with a fill for the channels of the samples, which are the first channels of the images."""
+    """The schedule with a fill for the channels of the samples, which are the first
+    channels of the images.
+    """
     return dataclasses.replace(schedule, fill=schedule.fill[: len(samples.images[0])])
 
 
-def _typical_and_strong(policy: Policy, operation: Operation, draw: BatchSample, image: Tensor) -> BatchSample:
-    """Two draws of an operation alone, or one for a symmetry: the median draw, and one that only one in ten exceeds.
+def _typical_and_strong(
+    policy: Policy, operation: Operation, draw: BatchSample, image: Tensor
+) -> BatchSample:
+    """Two draws of an operation alone, or one for a symmetry: the median draw, and one
+    that only one in ten exceeds.
 
-    Draws are ranked by magnitude on the walk; others by how much they change the image (C, H, W), uint8.
+    Draws are ranked by magnitude on the walk; others by how much they change the image
+    (C, H, W), uint8.
     """
-    slots = [number for number, slot in enumerate(policy.space.slots) if slot.operation.name == operation.name]
-    images, steps = torch.isin(draw.slots, torch.tensor(slots)).nonzero()[:N_RANKED].unbind(1)
+    slots = [
+        number
+        for number, slot in enumerate(policy.space.slots)
+        if slot.operation.name == operation.name
+    ]
+    images, steps = (
+        torch.isin(draw.slots, torch.tensor(slots)).nonzero()[:N_RANKED].unbind(1)
+    )
     alone = torch.full_like(draw.slots[images], -1)
     rows = torch.arange(len(images))
     alone[rows, steps] = draw.slots[images, steps]
@@ -86,31 +123,64 @@ def _typical_and_strong(policy: Policy, operation: Operation, draw: BatchSample,
     before = (image.float() / 255).expand(len(images), *image.shape)
     change = (policy.replay(before, drawn) - before).abs().mean(dim=(1, 2, 3)).numpy()
     magnitudes = drawn.magnitudes[rows, steps].tolist()
-    strength = [operation.strength(one) if operation.stage == WALK else 0.0 for one in magnitudes]
+    strength = [
+        operation.strength(one) if operation.stage == WALK else 0.0
+        for one in magnitudes
+    ]
     order = np.lexsort((change, np.array(strength)))
-    typical, strong = (int(order[int(place * (len(order) - 1))]) for place in (0.5, STRONG))
+    typical, strong = (
+        int(order[int(place * (len(order) - 1))]) for place in (0.5, STRONG)
+    )
     # A policy without a spread has one strength, in both directions.
-    is_one = operation.stage == WALK and math.isclose(strength[typical], strength[strong])
-    shown = [typical] if operation.stage == "symmetry" or (is_one and strength[strong] > 0) else [typical, strong]
-    return BatchSample(drawn.slots[shown], drawn.magnitudes[shown], drawn.positions[shown])
+    is_one = operation.stage == WALK and math.isclose(
+        strength[typical], strength[strong]
+    )
+    shown = (
+        [typical]
+        if operation.stage == "symmetry" or (is_one and strength[strong] > 0)
+        else [typical, strong]
+    )
+    return BatchSample(
+        drawn.slots[shown], drawn.magnitudes[shown], drawn.positions[shown]
+    )
 
 
-def _changed(policy: Policy, operation: Operation, chosen: BatchSample, image: Tensor) -> list[Picture]:
-    after = [*policy.replay((image.float() / 255).expand(len(chosen), *image.shape), chosen)]
+def _changed(
+    policy: Policy, operation: Operation, chosen: BatchSample, image: Tensor
+) -> list[Picture]:
+    after = [
+        *policy.replay((image.float() / 255).expand(len(chosen), *image.shape), chosen)
+    ]
     shown, found = after[:1] if torch.equal(after[0], after[-1]) else after, []
     for number, changed in enumerate(shown):
         step, note = int((chosen.slots[number] >= 0).nonzero()[0]), ""
         if torch.equal((255 * changed).round(), image.float()):
             note = "no change on this image"
         elif operation.stage == WALK and operation.magnitude_range is not None:
-            note = f"{operation.unit or 'magnitude'}: {float(chosen.magnitudes[number, step]) + 0.0:.3g}"
-        found.append(Picture("after" if len(shown) == 1 else ("typical", "strong")[number], changed, note))
+            note = (
+                f"{operation.unit or 'magnitude'}:"
+                f" {float(chosen.magnitudes[number, step]) + 0.0:.3g}"
+            )
+        found.append(
+            Picture(
+                "after" if len(shown) == 1 else ("typical", "strong")[number],
+                changed,
+                note,
+            )
+        )
     return found
 
 
-def _mixed(schedule: Schedule, operation: Operation, samples: Samples, number: int) -> list[Picture]:
-    """The next image of another class, and a mixture with the median of the larger share; empty for an alpha of 0."""
-    alpha, names = float(copies_of(schedule, operation, "magnitude")[-1, 0]), samples.class_names
+def _mixed(
+    schedule: Schedule, operation: Operation, samples: Samples, number: int
+) -> list[Picture]:
+    """The next image of another class, and a mixture with the median of the larger
+    share; empty for an alpha of 0.
+    """
+    alpha, names = (
+        float(copies_of(schedule, operation, "magnitude")[-1, 0]),
+        samples.class_names,
+    )
     if alpha <= 0:
         return []
     others = [(number + after) % len(names) for after in range(1, len(names) + 1)]
@@ -121,8 +191,14 @@ def _mixed(schedule: Schedule, operation: Operation, samples: Samples, number: i
     mixed = own * image + (1 - own) * second
     if operation.name == "CutMix":
         mixed = image.clone()
-        (height, tall), (width, wide) = ((length, int(length * (1 - own) ** 0.5)) for length in image.shape[1:])
-        box = (..., slice((height - tall) // 2, (height + tall) // 2), slice((width - wide) // 2, (width + wide) // 2))
+        (height, tall), (width, wide) = (
+            (length, int(length * (1 - own) ** 0.5)) for length in image.shape[1:]
+        )
+        box = (
+            ...,
+            slice((height - tall) // 2, (height + tall) // 2),
+            slice((width - wide) // 2, (width + wide) // 2),
+        )
         mixed[box] = second[box]
     percent = round(100 * own)
     label = f"{percent} % {names[number]}, {100 - percent} % {names[other]}"
@@ -132,19 +208,29 @@ def _mixed(schedule: Schedule, operation: Operation, samples: Samples, number: i
 def together(
     schedule: Schedule, samples: Samples, native: Samples | None
 ) -> list[tuple[str, str, Tensor, Tensor | None]]:
-    """N_TOGETHER images as `hba apply` augments them in the last epoch: class, operations, image, and the image at the
-    training size with the same draws, if its size differs.
+    """N_TOGETHER images as `hba apply` augments them in the last epoch: class,
+    operations, image, and the image at the training size with the same draws, if its
+    size differs.
     """
     schedule = _for_channels(schedule, samples)
     chosen = [number % len(samples.images) for number in range(N_TOGETHER)]
 
     def made(of: Samples) -> Sequence[tuple[Tensor, str]]:
         images, epoch = [of.images[number] for number in chosen], schedule.epochs - 1
-        return [copies[0] for copies in augmented_copies(schedule, images, epoch=epoch, n_copies=1, seed=0)]
+        return [
+            copies[0]
+            for copies in augmented_copies(
+                schedule, images, epoch=epoch, n_copies=1, seed=0
+            )
+        ]
 
-    small = [None] * N_TOGETHER if native is None else [image for image, _ in made(samples)]
+    small = (
+        [None] * N_TOGETHER if native is None else [image for image, _ in made(samples)]
+    )
     names = [samples.class_names[number] for number in chosen]
     return [
         (name, by, image, little)
-        for name, (image, by), little in zip(names, made(native or samples), small, strict=True)
+        for name, (image, by), little in zip(
+            names, made(native or samples), small, strict=True
+        )
     ]

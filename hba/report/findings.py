@@ -1,4 +1,6 @@
-"""Sentences and tables about a schedule that `hba search`, `hba show`, `hba apply` and reports share."""
+"""Sentences and tables about a schedule that `hba search`, `hba show`, `hba apply` and
+reports share.
+"""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -13,40 +15,74 @@ from hba.policy.space import SearchSpace
 from hba.report.race import RaceFindings
 from hba.report.tables import Table, share
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import is_of_text, key_epochs, reach, summarize, summarize_regularizers
+from hba.schedule.summary import (
+    is_of_text,
+    key_epochs,
+    reach,
+    summarize,
+    summarize_regularizers,
+)
 from hba.utils.text import count_of, counted, number_of, percent
 
 
 def evaluation_words(policy: Path, schedule: Schedule) -> list[str]:
-    """The command that evaluates a schedule. Trainings have no validation loss for a plateau, so steps replace it."""
+    """The command that evaluates a schedule. Trainings have no validation loss for a
+    plateau, so steps replace it.
+    """
     if is_of_text(schedule):
         return ["hba", "evaluate-text", str(policy)]
     settings = schedule.provenance.get("settings")
-    waits = isinstance(settings, Mapping) and settings.get("learning_rate_schedule") == PLATEAU
-    return ["hba", "evaluate", str(policy), *(["--learning-rate-schedule", "step"] if waits else [])]
+    waits = (
+        isinstance(settings, Mapping)
+        and settings.get("learning_rate_schedule") == PLATEAU
+    )
+    return [
+        "hba",
+        "evaluate",
+        str(policy),
+        *(["--learning-rate-schedule", "step"] if waits else []),
+    ]
 
 
 def policy_table(schedule: Schedule) -> Table:
-    """The operations that a schedule applies in its last epoch, with means over copies in the first and the last."""
+    """The operations that a schedule applies in its last epoch, with means over copies
+    in the first and the last.
+    """
     last = schedule.epochs - 1
     shares, rows = reach(schedule, last).shares, []
     for one in summarize(schedule, (0, last)):
         if shares[one.operation.name] > 0:
-            magnitudes = _moved(", ".join(f"{copy:.3g}" for copy in ends) for ends in one.shown_magnitudes or ())
+            magnitudes = _moved(
+                ", ".join(f"{copy:.3g}" for copy in ends)
+                for ends in one.shown_magnitudes or ()
+            )
             magnitude = f"{magnitudes} {one.operation.unit or ''}".strip() or "-"
             probability = _moved(f"{value:.2f}" for value in one.probability)
-            rows.append((one.operation.name, probability, magnitude, share_of(one.operation, shares)))
-    return Table(("operation", "probability", "magnitude", "share of images"), tuple(rows))
+            rows.append(
+                (
+                    one.operation.name,
+                    probability,
+                    magnitude,
+                    share_of(one.operation, shares),
+                )
+            )
+    return Table(
+        ("operation", "probability", "magnitude", "share of images"), tuple(rows)
+    )
 
 
 def _moved(ends: Iterable[str]) -> str:
-    """A number at the beginning and at the end, only once if they are equal; empty without numbers."""
+    """A number at the beginning and at the end, only once if they are equal; empty
+    without numbers.
+    """
     return " -> ".join(dict.fromkeys(ends))
 
 
 def share_of(operation: Operation, shares: Mapping[str, float]) -> str:
     """The share of images that get an operation, or the share of batches that it mixes."""
-    return share(shares[operation.name]) + (" of batches" if operation.stage == MIXING else "")
+    return share(shares[operation.name]) + (
+        " of batches" if operation.stage == MIXING else ""
+    )
 
 
 def of_walk(space: SearchSpace) -> str:
@@ -54,62 +90,113 @@ def of_walk(space: SearchSpace) -> str:
 
 
 def regularizer_table(schedule: Schedule) -> Table:
-    """Each regularizer: its start in the search, its values at key epochs, and its unit if any."""
+    """Each regularizer: its start in the search, its values at key epochs, and its unit
+    if any.
+    """
     epochs, rows = key_epochs(schedule), []
     for one in summarize_regularizers(schedule):
-        values = [f"{value:.3g}" for value in (one.began, *(one.values[epoch] for epoch in epochs))]
-        unit = ", ".join(filter(None, [one.hyperparameter.unit, "rounded" if one.hyperparameter.whole else None]))
+        values = [
+            f"{value:.3g}"
+            for value in (one.began, *(one.values[epoch] for epoch in epochs))
+        ]
+        unit = ", ".join(
+            filter(
+                None,
+                [
+                    one.hyperparameter.unit,
+                    "rounded" if one.hyperparameter.whole else None,
+                ],
+            )
+        )
         rows.append((one.hyperparameter.name, *values, unit))
-    return Table(("regularizer", "began at", *(f"epoch {epoch + 1}" for epoch in epochs), "unit"), tuple(rows))
+    return Table(
+        (
+            "regularizer",
+            "began at",
+            *(f"epoch {epoch + 1}" for epoch in epochs),
+            "unit",
+        ),
+        tuple(rows),
+    )
 
 
 def schedule_lines(schedule: Schedule) -> list[str]:
-    """Sentences on the race, the operations of an image in the last epoch, the spread, and the network's error."""
+    """Sentences on the race, the operations of an image in the last epoch, the spread,
+    and the network's error.
+    """
     space, origin = schedule.space, schedule.provenance
     race = RaceFindings.of(origin)
     found = race.sentences if race else []
     found += [reach_line(schedule, schedule.epochs - 1)] if space.operations else []
     reached = {epoch: reach(schedule, epoch).numbers for epoch in key_epochs(schedule)}
-    if space.searches_count and schedule.epochs > 1 and any(numbers[0] < 1 for numbers in reached.values()):
+    if (
+        space.searches_count
+        and schedule.epochs > 1
+        and any(numbers[0] < 1 for numbers in reached.values())
+    ):
         shares = ", ".join(
-            f"{' / '.join(f'{100 * part:.0f}' for part in numbers)} % in epoch {epoch + 1}"
+            f"{' / '.join(f'{100 * part:.0f}' for part in numbers)} % in epoch"
+            f" {epoch + 1}"
             for epoch, numbers in reached.items()
         )
         numbers = " / ".join(map(str, range(space.max_count + 1)))
         found.append(
-            f"The number of operations{of_walk(space)} is searched too; images that get {numbers} of them: {shares}."
+            f"The number of operations{of_walk(space)} is searched too; images that get"
+            f" {numbers} of them: {shares}."
         )
     if schedule.spread.any():
         found.append(
-            f"Spread: up to {schedule.spread.max():.3g}. Every image draws its own values around the schedule's; "
-            "the spread is the standard deviation of their logits."
+            f"Spread: up to {schedule.spread.max():.3g}. Every image draws its own"
+            " values around the schedule's; the spread is the standard deviation of"
+            " their logits."
         )
     for epoch, value in network_measured(origin).items():
-        name = f"Validation error{error_in_words(error_definition(origin))} of the search network"
-        found.append(f"{name}: {percent(value)} after epoch {epoch}. A training with the schedule has another error.")
+        name = (
+            f"Validation error{error_in_words(error_definition(origin))} of the search"
+            " network"
+        )
+        found.append(
+            f"{name}: {percent(value)} after epoch {epoch}. A training with the"
+            " schedule has another error."
+        )
     return found
 
 
 def reach_line(schedule: Schedule, epoch: int) -> str:
-    """Sentences on how many operations an image gets in an epoch (from 0), and on the share of mixed batches."""
+    """Sentences on how many operations an image gets in an epoch (from 0), and on the
+    share of mixed batches.
+    """
     space, (shares, numbers) = schedule.space, reach(schedule, epoch)
     mean = sum(number * share for number, share in enumerate(numbers))
-    staged = [shares[one.name] for one in space.operations if one.stage not in (WALK, MIXING)]
-    got = f"at most {counted(space.max_count, 'operation')}{of_walk(space)}, {mean:.2f} on average"
+    staged = [
+        shares[one.name] for one in space.operations if one.stage not in (WALK, MIXING)
+    ]
+    got = (
+        f"at most {counted(space.max_count, 'operation')}{of_walk(space)}, {mean:.2f}"
+        " on average"
+    )
     if not space.walk or numbers[0] == 1:
         got = f"{sum(staged):.2f} operations on average"
     elif sum(staged) > 0:
         got += f", and {sum(staged):.2f} operations of other stages"
     none = numbers[0] * math.prod(1 - one for one in staged)
-    found = [f"An image gets {got}; {100 * none:.0f} % of the images get none."] if space.acts_on_images else []
+    found = (
+        [f"An image gets {got}; {100 * none:.0f} % of the images get none."]
+        if space.acts_on_images
+        else []
+    )
     mixed = sum(shares[one.name] for one in space.mixing)
-    return " ".join([*found, *([f"{100 * mixed:.0f} % of the batches are mixed."] if mixed else [])])
+    return " ".join(
+        [*found, *([f"{100 * mixed:.0f} % of the batches are mixed."] if mixed else [])]
+    )
 
 
 def network_measured(provenance: Mapping[str, Any]) -> dict[int, float]:
-    """Validation error in percent of the search network after its last epoch, by that epoch, counted from 1.
+    """Validation error in percent of the search network after its last epoch, by that
+    epoch, counted from 1.
 
-    Empty if the provenance, which may come from elsewhere, has none, and for a race, which has many networks.
+    Empty if the provenance, which may come from elsewhere, has none, and for a race,
+    which has many networks.
     """
     if "legs" in provenance:
         return {}

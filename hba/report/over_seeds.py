@@ -1,4 +1,6 @@
-"""Statistics of searches that differ only in their seed: means over seeds, and how much the searches agree."""
+"""Statistics of searches that differ only in their seed: means over seeds, and how much
+the searches agree.
+"""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -18,7 +20,9 @@ from hba.utils.text import counted, interval_of_mean
 
 @dataclass(frozen=True)
 class Over:
-    """Numbers of one kind, one for each seed. interval: of the mean, 95 %, by Student's t."""
+    """Numbers of one kind, one for each seed. interval: of the mean, 95 %, by Student's
+    t.
+    """
 
     mean: float
     std: float
@@ -28,13 +32,19 @@ class Over:
     @staticmethod
     def of(values: Sequence[float]) -> "Over":
         """From at least two values."""
-        return Over(statistics.fmean(values), statistics.stdev(values), interval_of_mean(values), tuple(values))
+        return Over(
+            statistics.fmean(values),
+            statistics.stdev(values),
+            interval_of_mean(values),
+            tuple(values),
+        )
 
 
 @dataclass(frozen=True)
 class OperationOverSeeds:
-    """An operation in the last epoch, over all its copies. share: of images, in [0, 1]; of batches in the stage mixing.
-    probability_moved: since the search began. magnitude: in `unit`; None without magnitude.
+    """An operation in the last epoch, over all its copies. share: of images, in [0, 1];
+    of batches in the stage mixing. probability_moved: since the search began.
+    magnitude: in `unit`; None without magnitude.
     """
 
     name: str
@@ -54,10 +64,11 @@ class OperationOverSeeds:
 
 @dataclass(frozen=True)
 class OverSeeds:
-    """schedules: by seed, at least two, of one search space. operations: sorted by share of images, largest first.
+    """schedules: by seed, at least two, of one search space. operations: sorted by
+    share of images, largest first.
 
-    regularizers: values in the last epoch, by name. val_error_percent: of the search networks; None if any lacks it.
-    left_out: folders of searches that have not ended.
+    regularizers: values in the last epoch, by name. val_error_percent: of the search
+    networks; None if any lacks it. left_out: folders of searches that have not ended.
     """
 
     schedules: Mapping[int, Schedule]
@@ -68,33 +79,59 @@ class OverSeeds:
 
     @staticmethod
     def read(folder: Path) -> "OverSeeds":
-        """Read the searches in a folder that have ended. Raises RunError if there are fewer than two."""
-        files = {seed: path / POLICY_NAME for seed, path in sorted(seed_folders(folder).items())}
-        found = {seed: Schedule.load(path) for seed, path in files.items() if path.exists()}
-        schedules = {seed: schedule for seed, schedule in found.items() if _has_ended(schedule)}
+        """Read the searches in a folder that have ended. Raises RunError if there are
+        fewer than two.
+        """
+        files = {
+            seed: path / POLICY_NAME
+            for seed, path in sorted(seed_folders(folder).items())
+        }
+        found = {
+            seed: Schedule.load(path) for seed, path in files.items() if path.exists()
+        }
+        schedules = {
+            seed: schedule for seed, schedule in found.items() if _has_ended(schedule)
+        }
         left_out = [f"{PREFIX}{seed}" for seed in files if seed not in schedules]
         if len(schedules) < 2:
-            raise RunError(f"{folder} must hold two searches or more that have ended, but has {len(schedules)}")
+            raise RunError(
+                f"{folder} must hold two searches or more that have ended, but has"
+                f" {len(schedules)}"
+            )
         return OverSeeds.of(schedules, tuple(left_out))
 
     @staticmethod
-    def of(schedules: Mapping[int, Schedule], left_out: tuple[str, ...] = ()) -> "OverSeeds":
-        """Combine schedules. Raises RunError unless they have the same search space and the same length."""
+    def of(
+        schedules: Mapping[int, Schedule], left_out: tuple[str, ...] = ()
+    ) -> "OverSeeds":
+        """Combine schedules. Raises RunError unless they have the same search space and
+        the same length.
+        """
         found = list(schedules.values())
         if len({(one.space.names, one.epochs) for one in found}) > 1:
-            raise RunError("schedules that are combined must have the same search space and the same number of epochs")
-        errors = [error for one in found for error in network_measured(one.provenance).values()]
+            raise RunError(
+                "schedules that are combined must have the same search space and the"
+                " same number of epochs"
+            )
+        errors = [
+            error
+            for one in found
+            for error in network_measured(one.provenance).values()
+        ]
         regularizers = {
             each[0].hyperparameter.name: Over.of([one.values[-1] for one in each])
             for each in zip(*map(summarize_regularizers, found), strict=True)
         }
         error = Over.of(errors) if len(errors) == len(schedules) else None
-        return OverSeeds(dict(schedules), _operations(found), regularizers, error, left_out)
+        return OverSeeds(
+            dict(schedules), _operations(found), regularizers, error, left_out
+        )
 
     @property
     def agreement(self) -> float | None:
-        """Spearman's correlation of how searches moved the probabilities of operations, as the mean of pairs of seeds:
-        1 is the same order, 0 is chance. None for fewer than three operations, or if a search moved none.
+        """Spearman's correlation of how searches moved the probabilities of operations,
+        as the mean of pairs of seeds: 1 is the same order, 0 is chance. None for fewer
+        than three operations, or if a search moved none.
         """
         from scipy.stats import rankdata
 
@@ -106,19 +143,35 @@ class OverSeeds:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        found = [f"Left out, because they have not ended: {', '.join(self.left_out)}."] if self.left_out else []
-        races = {seed: RaceFindings.of(one.provenance) for seed, one in self.schedules.items()}
-        found += [f"Seed {seed} {race.takes}." for seed, race in races.items() if race is not None]
+        found = (
+            [f"Left out, because they have not ended: {', '.join(self.left_out)}."]
+            if self.left_out
+            else []
+        )
+        races = {
+            seed: RaceFindings.of(one.provenance)
+            for seed, one in self.schedules.items()
+        }
+        found += [
+            f"Seed {seed} {race.takes}."
+            for seed, race in races.items()
+            if race is not None
+        ]
         if self.agreement is not None:
             found.append(
-                f"{counted(len(self.schedules), 'search', 'searches')} agree by {self.agreement:.2f} in how they moved "
-                "the probabilities of operations (Spearman's correlation; 1 is the same order, 0 is chance)."
+                f"{counted(len(self.schedules), 'search', 'searches')} agree by"
+                f" {self.agreement:.2f} in how they moved the probabilities of"
+                " operations (Spearman's correlation; 1 is the same order, 0 is"
+                " chance)."
             )
         if self.operations and None in races.values():
-            alike = ", ".join(one.name for one in self.operations if one.moved_alike) or "none"
+            alike = (
+                ", ".join(one.name for one in self.operations if one.moved_alike)
+                or "none"
+            )
             found.append(
-                "Probabilities that moved by more than seeds differ (separate 95 % intervals): "
-                f"{alike}; the changes of the others may be chance."
+                "Probabilities that moved by more than seeds differ (separate 95 %"
+                f" intervals): {alike}; the changes of the others may be chance."
             )
         return tuple(found)
 
@@ -127,19 +180,37 @@ def _has_ended(schedule: Schedule) -> bool:
     origin = schedule.provenance
     if "legs" in origin:
         return has_ended(origin)
-    return bool((origin.get("settings") or {}).get("epochs", schedule.epochs) == schedule.epochs)
+    return bool(
+        (origin.get("settings") or {}).get("epochs", schedule.epochs) == schedule.epochs
+    )
 
 
 def _operations(schedules: Sequence[Schedule]) -> tuple[OperationOverSeeds, ...]:
     last, found = schedules[0].epochs - 1, []
     shares = [reach(one, last).shares for one in schedules]
-    moves = [{one.operation.name: one for one in changes(schedule, last)} for schedule in schedules]
+    moves = [
+        {one.operation.name: one for one in changes(schedule, last)}
+        for schedule in schedules
+    ]
     for operation in schedules[0].space.operations:
         name = operation.name
         each = [of_seed[name] for of_seed in moves]
-        share, probability = Over.of([one[name] for one in shares]), Over.of([one.probability[-1] for one in each])
+        share, probability = (
+            Over.of([one[name] for one in shares]),
+            Over.of([one.probability[-1] for one in each]),
+        )
         moved = Over.of([one.probability[-1] - one.probability[0] for one in each])
         magnitudes = [one.magnitude[-1] for one in each if one.magnitude is not None]
         magnitude = Over.of(magnitudes) if magnitudes else None
-        found.append(OperationOverSeeds(name, operation.stage, operation.unit, share, probability, moved, magnitude))
+        found.append(
+            OperationOverSeeds(
+                name,
+                operation.stage,
+                operation.unit,
+                share,
+                probability,
+                moved,
+                magnitude,
+            )
+        )
     return tuple(sorted(found, key=lambda one: -one.share.mean))

@@ -18,7 +18,14 @@ from hba.report.answer import answer
 from hba.report.auto_answer import auto_answer
 from hba.report.race import RaceFindings, leg_ends
 from hba.report.results import MEASURES, RESULTS_NAME, EvaluationResult
-from hba.report.run import AUTO_NAME, CONFIG_NAME, EVALUATED_NAME, TEST_FOLDER, Run, SearchFiles
+from hba.report.run import (
+    AUTO_NAME,
+    CONFIG_NAME,
+    EVALUATED_NAME,
+    TEST_FOLDER,
+    Run,
+    SearchFiles,
+)
 from hba.report.samples import Samples
 from hba.schedule.pictures import panels
 from hba.schedule.schedule import Schedule
@@ -28,15 +35,22 @@ from hba.utils.files import reason_of, run_of, write_text
 from hba.utils.text import count_of, counted, duration, first_of, number_of
 
 REPORT_NAME = "report.html"
-SIGNS = {"better": "✓", "no difference shown": "≈", "worse": "✗", "not compared yet": "?"}
+SIGNS = {
+    "better": "✓",
+    "no difference shown": "≈",
+    "worse": "✗",
+    "not compared yet": "?",
+}
 """Sign of each kind of answer, in addition to its colour."""
 
 
 def write_report(run: str | Path) -> Path:
-    """Write report.html into the folder of a search, an evaluation or `hba auto`, from its files; return its path.
+    """Write report.html into the folder of a search, an evaluation or `hba auto`, from
+    its files; return its path.
 
-    The page is a single file and needs no network. Raises RunError if the folder contains no run, if its files are
-    broken, or if the page cannot be written; ScheduleError for a schedule that breaks the format.
+    The page is a single file and needs no network. Raises RunError if the folder
+    contains no run, if its files are broken, or if the page cannot be written;
+    ScheduleError for a schedule that breaks the format.
     """
     path = run_of(run) / REPORT_NAME
     write_text(path, page_of(Run.read(run)))
@@ -46,9 +60,11 @@ def write_report(run: str | Path) -> Path:
 def report_at_the_end(
     folder: Path, data: SearchData | EvaluationData, evaluated: Schedule | None = None
 ) -> Path | None:
-    """Write the report of a run that has just ended, whose other files are complete; None if that failed.
+    """Write the report of a run that has just ended, whose other files are complete;
+    None if that failed.
 
-    evaluated: the schedule of an evaluation, to save too. A failure is only an HbaWarning: the run is complete.
+    evaluated: the schedule of an evaluation, to save too. A failure is only an
+    HbaWarning: the run is complete.
     """
     try:
         if evaluated is not None:
@@ -63,7 +79,10 @@ def report_at_the_end(
         return report
     except Exception as error:
         # Images of any kind may fail in any way, and the run may have taken hours.
-        text = f"no report was written: {reason_of(error)}; the run's other files are complete in {folder}"
+        text = (
+            f"no report was written: {reason_of(error)}; the run's other files are"
+            f" complete in {folder}"
+        )
         warnings.warn(text, HbaWarning, stacklevel=2)
         return None
 
@@ -79,20 +98,33 @@ def page_of(run: Run) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["picture"], environment.tests["pixelated"] = figures.picture, figures.is_pixelated
+    environment.filters["picture"], environment.tests["pixelated"] = (
+        figures.picture,
+        figures.is_pixelated,
+    )
     kind, sentences, details = _answer(run)
     schedule, search, results = run.schedule, run.search, run.results
     origin = {} if search is None else search.schedule.provenance
     race = RaceFindings.of(origin)
-    page = environment.from_string(folder.joinpath("report.html.j2").read_text("utf-8")).render(
+    page = environment.from_string(
+        folder.joinpath("report.html.j2").read_text("utf-8")
+    ).render(
         **{"run": run, "title": _title(run), "kind": kind, "sign": SIGNS[kind]},
         answer=sentences,
         details=details,
         results=results,
-        evaluation=None if results is None else _evaluation_part(results, run.auto.get("linear", ())),
+        evaluation=(
+            None
+            if results is None
+            else _evaluation_part(results, run.auto.get("linear", ()))
+        ),
         networks=tables.networks_table(run.auto),
         contest=dots.contest_dots(run.auto.get("rows") or (), run.auto.get("chosen")),
-        policy=None if schedule is None else _policy_part(schedule, run.samples, run.native),
+        policy=(
+            None
+            if schedule is None
+            else _policy_part(schedule, run.samples, run.native)
+        ),
         race=race,
         race_dots={} if race is None else dots.race_dots(race),
         losses=[] if search is None else list(_losses(search)),
@@ -107,17 +139,26 @@ def page_of(run: Run) -> str:
 
 
 def _title(run: Run) -> str:
-    results, origin = run.results, {} if run.schedule is None else run.schedule.provenance
+    results, origin = (
+        run.results,
+        ({} if run.schedule is None else run.schedule.provenance),
+    )
     data = origin.get("dataset") if results is None else results.settings.get("data")
     name = display_name(str(data)) if data else run.folder.resolve().name
     if run.auto or results is None:
         return f"What {'to use' if run.auto else 'a search found'} for {name}"
     row = results.rows[0].name
-    return f"Does the schedule “{row}” help on {name}?" if len(results.rows) > 1 else f"Trained with “{row}”"
+    return (
+        f"Does the schedule “{row}” help on {name}?"
+        if len(results.rows) > 1
+        else f"Trained with “{row}”"
+    )
 
 
 def _answer(run: Run) -> tuple[str, str, str]:
-    """The kind of the answer, the answer in one or two sentences, and a detail in small print."""
+    """The kind of the answer, the answer in one or two sentences, and a detail in small
+    print.
+    """
     results = run.results
     is_compared = results is not None and results.verdict is not None
     if run.auto:
@@ -131,71 +172,140 @@ def _answer(run: Run) -> tuple[str, str, str]:
         return kind, evaluated.sentence, step
     if run.search is None:
         return "not compared yet", "There is nothing to compare yet.", ""
-    schedule, race = run.search.schedule, RaceFindings.of(run.search.schedule.provenance)
+    schedule, race = (
+        run.search.schedule,
+        RaceFindings.of(run.search.schedule.provenance),
+    )
     shares = reach(schedule, schedule.epochs - 1).shares
-    most = sorted((name for name in shares if shares[name] > examples.LEAST_SHARE), key=lambda name: -shares[name])
+    most = sorted(
+        (name for name in shares if shares[name] > examples.LEAST_SHARE),
+        key=lambda name: -shares[name],
+    )
     tuned = [one.name for one in schedule.space.regularizers]
-    what = race.taken if race is not None and race.taken else [*most, *([] if most else tuned)]
-    text = f"Found {first_of(list(what)) or 'no augmentation'}. Whether it helps has not been tested yet."
+    what = (
+        race.taken
+        if race is not None and race.taken
+        else [*most, *([] if most else tuned)]
+    )
+    text = (
+        f"Found {first_of(list(what)) or 'no augmentation'}. Whether it helps has not"
+        " been tested yet."
+    )
     return "not compared yet", text, _origin(run.search)
 
 
 def _origin(search: SearchFiles) -> str:
     """A sentence on how the schedule was found."""
     origin = search.schedule.provenance
-    n_epochs, legs = count_of(origin.get("epochs_finished")) or search.schedule.epochs, leg_ends(origin)
-    steps, seconds = count_of(origin.get("policy_steps")), number_of(origin.get("wall_seconds"), 0, 1e9)
+    n_epochs, legs = (
+        count_of(origin.get("epochs_finished")) or search.schedule.epochs,
+        leg_ends(origin),
+    )
+    steps, seconds = (
+        count_of(origin.get("policy_steps")),
+        number_of(origin.get("wall_seconds"), 0, 1e9),
+    )
     found = [counted(n_epochs, "epoch")]
     found += [] if steps is None or legs else [counted(steps, "policy step")]
     found += [] if seconds is None else [duration(seconds)]
-    by, planned = origin.get("algorithm", "a search"), legs[-1] if legs else search.settings.get("epochs") or n_epochs
-    stopped = f" It stopped after {n_epochs} of {planned} epochs." if planned > n_epochs else ""
+    by, planned = (
+        origin.get("algorithm", "a search"),
+        (legs[-1] if legs else search.settings.get("epochs") or n_epochs),
+    )
+    stopped = (
+        f" It stopped after {n_epochs} of {planned} epochs."
+        if planned > n_epochs
+        else ""
+    )
     return f"Found by {by} in {', '.join(found)}.{stopped}"
 
 
-def _evaluation_part(results: EvaluationResult, linear: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _evaluation_part(
+    results: EvaluationResult, linear: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     is_uneven = results.rows[0].is_uneven
     shown = [one for one in MEASURES if one != "balanced_accuracy" or is_uneven]
     return {
         "dots": dots.error_dots(results, "test_error", linear),
-        "balanced": dots.error_dots(results, "balanced_accuracy", linear) if is_uneven else None,
-        "numbers": [table for measure in shown if (table := tables.measured_table(results, measure))],
+        "balanced": (
+            dots.error_dots(results, "balanced_accuracy", linear) if is_uneven else None
+        ),
+        "numbers": [
+            table
+            for measure in shown
+            if (table := tables.measured_table(results, measure))
+        ],
         "error": error_in_words(results.error),
         "confused": tables.confused(results),
     }
 
 
-def _policy_part(schedule: Schedule, samples: Samples | None, native: Samples | None) -> dict[str, Any]:
+def _policy_part(
+    schedule: Schedule, samples: Samples | None, native: Samples | None
+) -> dict[str, Any]:
     space, shares = schedule.space, reach(schedule, schedule.epochs - 1).shares
     notes = {one.name: findings.share_of(one, shares) for one in space.operations}
     drawn = [
-        (one.stage, one.name, notes.get(one.name, ""), one.ends, figures.panel_figure(one, schedule.epochs))
+        (
+            one.stage,
+            one.name,
+            notes.get(one.name, ""),
+            one.ends,
+            figures.panel_figure(one, schedule.epochs),
+        )
         for one in (panels(schedule) if schedule.epochs > 1 else ())
     ]
     shown = samples if samples is not None and space.acts_on_images else None
-    is_larger = shown and native and native.images[0].shape[-1] > 1.5 * shown.images[0].shape[-1]
+    is_larger = (
+        shown
+        and native
+        and native.images[0].shape[-1] > 1.5 * shown.images[0].shape[-1]
+    )
     return {
-        "examples": list(examples.operation_examples(schedule, shown, native)) if shown else [],
-        "together": examples.together(schedule, shown, native if is_larger else None) if shown else [],
+        "examples": (
+            list(examples.operation_examples(schedule, shown, native)) if shown else []
+        ),
+        "together": (
+            examples.together(schedule, shown, native if is_larger else None)
+            if shown
+            else []
+        ),
         "size": "x".join(map(str, shown.images[0].shape[1:])) if shown else "",
         "operations": [panel for panel in drawn if panel[1] in notes],
         "regularizers": [panel for panel in drawn if panel[1] not in notes],
         "shares": shares,
         "numbers": findings.policy_table(schedule),
         "tuned": findings.regularizer_table(schedule),
-        "reach": findings.reach_line(schedule, schedule.epochs - 1) if space.operations else "",
+        "reach": (
+            findings.reach_line(schedule, schedule.epochs - 1)
+            if space.operations
+            else ""
+        ),
         "lines": findings.schedule_lines(schedule),
         "is_of_text": is_of_text(schedule),
     }
 
 
 def _losses(search: SearchFiles) -> Iterator[tuple[str, Markup]]:
-    """Title and figure of the loss and of the error in training and validation, if they were measured."""
-    error = f"Error{error_in_words(findings.error_definition(search.schedule.provenance))}, per cent"
+    """Title and figure of the loss and of the error in training and validation, if they
+    were measured.
+    """
+    error = (
+        f"Error{error_in_words(findings.error_definition(search.schedule.provenance))},"
+        " per cent"
+    )
     for title, ending, digits in (("Loss", "loss", 3), (error, "error_percent", 2)):
-        lines = {"training": search.measured(f"train_{ending}"), "validation": search.measured(f"val_{ending}")}
+        lines = {
+            "training": search.measured(f"train_{ending}"),
+            "validation": search.measured(f"val_{ending}"),
+        }
         if lines := {name: line for name, line in lines.items() if line}:
-            yield title, figures.metrics_figure(title, lines, digits, leg_ends(search.schedule.provenance))
+            yield (
+                title,
+                figures.metrics_figure(
+                    title, lines, digits, leg_ends(search.schedule.provenance)
+                ),
+            )
 
 
 def _commands(run: Run) -> Iterator[tuple[str, str]]:
@@ -206,14 +316,33 @@ def _commands(run: Run) -> Iterator[tuple[str, str]]:
         return
     if run.search is not None:
         if run.results is None:
-            words = findings.evaluation_words(Path(run.policy_file), run.search.schedule)
+            words = findings.evaluation_words(
+                Path(run.policy_file), run.search.schedule
+            )
             yield "Next, see whether it helps", shlex.join(words)
-        own = "your own" in run.search.settings.values() or is_of_text(run.search.schedule)
+        own = "your own" in run.search.settings.values() or is_of_text(
+            run.search.schedule
+        )
         if run.search.settings and not own:
-            yield "The search again", shlex.join(["hba", "search", "--config", CONFIG_NAME, "--out", "again"])
+            yield (
+                "The search again",
+                shlex.join(
+                    ["hba", "search", "--config", CONFIG_NAME, "--out", "again"]
+                ),
+            )
     if run.results is not None and run.results.own_network is None:
         others = ",".join(row.name for row in run.results.rows[1:])
-        words = ["hba", "evaluate", run.policy_file, "--config", RESULTS_NAME, "--against", others, "--out", "again"]
+        words = [
+            "hba",
+            "evaluate",
+            run.policy_file,
+            "--config",
+            RESULTS_NAME,
+            "--against",
+            others,
+            "--out",
+            "again",
+        ]
         yield "The evaluation again", shlex.join(words)
 
 
@@ -222,20 +351,34 @@ def _made(run: Run) -> Iterator[tuple[str, list[tuple[str, str]], dict[str, str]
     if run.search is not None:
         origin, facts = run.search.schedule.provenance, [("how", _origin(run.search))]
         if "train_images" in origin and "val_images" in origin:
-            counts = f"{origin['train_images']:,} training, {origin['val_images']:,} validation"
+            counts = (
+                f"{origin['train_images']:,} training, {origin['val_images']:,}"
+                " validation"
+            )
             facts.append(("images", f"{counts}; {origin.get('image_size')} pixels"))
         if names := origin.get("class_names"):
-            facts.append(("classes", f"{len(names)}: {first_of([*map(str, names)], 10)}"))
-        yield "The search", [*facts, *_machine_facts(origin)], settings_facts(run.search.settings)
+            facts.append(
+                ("classes", f"{len(names)}: {first_of([*map(str, names)], 10)}")
+            )
+        yield (
+            "The search",
+            [*facts, *_machine_facts(origin)],
+            settings_facts(run.search.settings),
+        )
     if run.results is not None:
         seconds = run.results.wall_seconds
-        time, machine = [("time", duration(seconds))] if seconds else [], _machine_facts(run.results.environment)
+        time, machine = (
+            ([("time", duration(seconds))] if seconds else []),
+            _machine_facts(run.results.environment),
+        )
         yield "The evaluation", [*time, *machine], settings_facts(run.results.settings)
 
 
 def _machine_facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if found.get("device"):
-        threads = f", {counted(found['n_threads'], 'thread')}" if "n_threads" in found else ""
+        threads = (
+            f", {counted(found['n_threads'], 'thread')}" if "n_threads" in found else ""
+        )
         yield "device", f"{found['device']}, {found.get('device_name')}{threads}"
     if packages := found.get("packages"):
         versions = [f"{name} {number}" for name, number in packages.items() if number]
@@ -247,7 +390,15 @@ def settings_facts(settings: Mapping[str, Any]) -> dict[str, str]:
     texts = {"None": "not set", "": "not set", "True": "on", "False": "off"}
     found = {}
     for name, value in settings.items():
-        parts = [f"{key}={one}" for key, one in value.items()] if isinstance(value, Mapping) else value
-        text = ", ".join(map(str, parts)) if isinstance(parts, list | tuple) else str(parts)
+        parts = (
+            [f"{key}={one}" for key, one in value.items()]
+            if isinstance(value, Mapping)
+            else value
+        )
+        text = (
+            ", ".join(map(str, parts))
+            if isinstance(parts, list | tuple)
+            else str(parts)
+        )
         found[name] = texts.get(text, text)
     return found

@@ -7,7 +7,9 @@ from itertools import accumulate
 from typing import Any
 
 NO_GROUP, BEST = "no group", "best "
-"""The fork that the others are compared with, and how the names of forks with the best groups together begin."""
+"""The fork that the others are compared with, and how the names of forks with the best
+groups together begin.
+"""
 
 
 def leg_ends(provenance: Mapping[str, Any]) -> list[int]:
@@ -26,12 +28,14 @@ def has_ended(provenance: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class RaceFindings:
-    """symmetries: by name, the share of what the network had learned that moving images costs, and its standard error;
-    NaN if it had learned nothing. largest_gap: the largest sum of the two with which a symmetry is chosen.
-    forks: by name, the validation loss minus that of the fork `no group`, and its standard error, from the lowest.
-    Forks with several groups are named after them, such as `shift + color`. loss: of the fork `no group`.
-    winner: the chosen fork; None before the first has ended. taken: symmetries and groups of the policy.
-    n_left: number of forks that have not ended. is_moved: whether look-ahead has moved the values of the policy.
+    """symmetries: by name, the share of what the network had learned that moving images
+    costs, and its standard error; NaN if it had learned nothing. largest_gap: the
+    largest sum of the two with which a symmetry is chosen. forks: by name, the
+    validation loss minus that of the fork `no group`, and its standard error, from the
+    lowest. Forks with several groups are named after them, such as `shift + color`.
+    loss: of the fork `no group`. winner: the chosen fork; None before the first has
+    ended. taken: symmetries and groups of the policy. n_left: number of forks that have
+    not ended. is_moved: whether look-ahead has moved the values of the policy.
     """
 
     symmetries: Mapping[str, tuple[float, float]]
@@ -47,12 +51,26 @@ class RaceFindings:
     def of(provenance: Mapping[str, Any]) -> "RaceFindings | None":
         """Read them from the provenance of a schedule; None if no race has found it."""
         try:
-            taken, forks, symmetries = (provenance[name] for name in ("taken", "forks", "symmetries"))
-            differences = {name: (_number(minus), _number(error)) for name, (_, minus, error) in forks.items()}
-            gaps = {name: (_number(gap), _number(error)) for name, (gap, error) in symmetries.items()}
+            taken, forks, symmetries = (
+                provenance[name] for name in ("taken", "forks", "symmetries")
+            )
+            differences = {
+                name: (_number(minus), _number(error))
+                for name, (_, minus, error) in forks.items()
+            }
+            gaps = {
+                name: (_number(gap), _number(error))
+                for name, (gap, error) in symmetries.items()
+            }
             order = sorted(differences, key=lambda name: differences[name][0])
-            groups = [name for name in order if name != NO_GROUP and not name.startswith(BEST)]
-            words = {name: " + ".join(groups[: int(name[len(BEST) :])]) for name in order if name.startswith(BEST)}
+            groups = [
+                name for name in order if name != NO_GROUP and not name.startswith(BEST)
+            ]
+            words = {
+                name: " + ".join(groups[: int(name[len(BEST) :])])
+                for name in order
+                if name.startswith(BEST)
+            }
             return RaceFindings(
                 symmetries=dict(sorted(gaps.items(), key=lambda one: one[1][0])),
                 largest_gap=float(provenance["largest_gap"]),
@@ -60,7 +78,11 @@ class RaceFindings:
                 loss=_number(forks[NO_GROUP][0]) if NO_GROUP in forks else math.nan,
                 winner=words.get(taken["fork"], taken["fork"]),
                 taken=tuple(taken["operations"]),
-                n_left=0 if has_ended(provenance) else len(provenance["legs"]) - 2 - len(forks),
+                n_left=(
+                    0
+                    if has_ended(provenance)
+                    else len(provenance["legs"]) - 2 - len(forks)
+                ),
                 is_moved=bool(taken.get("is_moved")),
             )
         except (AttributeError, KeyError, TypeError, ValueError):
@@ -73,47 +95,105 @@ class RaceFindings:
     @property
     def kinds(self) -> dict[str, list[str]]:
         """The symmetries that hold, those that do not hold, and the undecided ones."""
-        fails = [one for one, (gap, error) in self.symmetries.items() if gap - error > self.largest_gap]
+        fails = [
+            one
+            for one, (gap, error) in self.symmetries.items()
+            if gap - error > self.largest_gap
+        ]
         undecided = [one for one in self.symmetries if one not in (*self.taken, *fails)]
         holds = [one for one in self.symmetries if one in self.taken]
-        return {"that hold": holds, "that do not hold": fails, "not decided, and not taken": undecided}
+        return {
+            "that hold": holds,
+            "that do not hold": fails,
+            "not decided, and not taken": undecided,
+        }
 
     @property
     def lower(self) -> list[str]:
-        """The forks that lowered the validation loss by more than a standard error, from the lowest."""
+        """The forks that lowered the validation loss by more than a standard error,
+        from the lowest.
+        """
         # As in the race, which takes smaller differences for rounding errors.
-        return [name for name, (minus, error) in self.forks.items() if minus + error < -1e-4]
+        return [
+            name for name, (minus, error) in self.forks.items() if minus + error < -1e-4
+        ]
 
     @property
     def sentences(self) -> list[str]:
         found = []
-        if self.symmetries and all(math.isnan(gap) for gap, _ in self.symmetries.values()):
-            found.append("No symmetry could be tested: the network had learned nothing yet; use more epochs.")
-        elif self.symmetries:
-            costs = {one: f"{one} ({100 * gap:z.0f} +- {100 * se:.0f} %)" for one, (gap, se) in self.symmetries.items()}
-            each = [f"{kind}: {', '.join(costs[one] for one in of)}" for kind, of in self.kinds.items() if of]
+        if self.symmetries and all(
+            math.isnan(gap) for gap, _ in self.symmetries.values()
+        ):
             found.append(
-                f"Symmetries {'; '.join(each)}. In brackets: the share of what the network has learned that it loses "
-                "on validation images moved in this way, with its standard error; their sum is at most "
-                f"{100 * self.largest_gap:.0f} % for a symmetry that holds, and their difference is more for one that "
-                "does not."
+                "No symmetry could be tested: the network had learned nothing yet; use"
+                " more epochs."
             )
-        shown = {name: f"{name} ({minus:+.3f} +- {error:.3f})" for name, (minus, error) in self.forks.items()}
+        elif self.symmetries:
+            costs = {
+                one: f"{one} ({100 * gap:z.0f} +- {100 * se:.0f} %)"
+                for one, (gap, se) in self.symmetries.items()
+            }
+            each = [
+                f"{kind}: {', '.join(costs[one] for one in of)}"
+                for kind, of in self.kinds.items()
+                if of
+            ]
+            found.append(
+                f"Symmetries {'; '.join(each)}. In brackets: the share of what the"
+                " network has learned that it loses on validation images moved in this"
+                " way, with its standard error; their sum is at most"
+                f" {100 * self.largest_gap:.0f} % for a symmetry that holds, and their"
+                " difference is more for one that does not."
+            )
+        shown = {
+            name: f"{name} ({minus:+.3f} +- {error:.3f})"
+            for name, (minus, error) in self.forks.items()
+        }
         lower = self.lower
         if shown:
-            others = ", ".join(shown[name] for name in shown if name not in (*lower, NO_GROUP)) or "no fork"
-            found.append(
-                f"Lowered the validation loss from {self.loss:.3f} by more than a standard error: "
-                f"{', '.join(shown[name] for name in lower) or 'no fork'}; did not: {others}."
+            others = (
+                ", ".join(
+                    shown[name] for name in shown if name not in (*lower, NO_GROUP)
+                )
+                or "no fork"
             )
-        of = f"that of the fork {self.winner}" if self.winner else "the default, because no fork has ended yet"
-        then = ", with the probabilities and magnitudes that look-ahead has found since" if self.is_moved else ""
-        found.append(f"The policy is {of}: {', '.join(self.taken) or 'no augmentation'}{then}.")
+            found.append(
+                f"Lowered the validation loss from {self.loss:.3f} by more than a"
+                " standard error:"
+                f" {', '.join(shown[name] for name in lower) or 'no fork'}; did not:"
+                f" {others}."
+            )
+        of = (
+            f"that of the fork {self.winner}"
+            if self.winner
+            else "the default, because no fork has ended yet"
+        )
+        then = (
+            ", with the probabilities and magnitudes that look-ahead has found since"
+            if self.is_moved
+            else ""
+        )
+        found.append(
+            f"The policy is {of}: {', '.join(self.taken) or 'no augmentation'}{then}."
+        )
         if len(lower) > 1:
-            found.append("Among forks within a standard error of the best, the race chooses the hardest to fit.")
+            found.append(
+                "Among forks within a standard error of the best, the race chooses the"
+                " hardest to fit."
+            )
         if self.n_left:
-            ended = f"Forks that have ended: {', '.join(self.forks) or 'no fork'}; {self.n_left} have not."
-            found.append(ended + (" Until all have, the policy is the best so far." if self.winner else ""))
+            ended = (
+                f"Forks that have ended: {', '.join(self.forks) or 'no fork'};"
+                f" {self.n_left} have not."
+            )
+            found.append(
+                ended
+                + (
+                    " Until all have, the policy is the best so far."
+                    if self.winner
+                    else ""
+                )
+            )
         return found
 
 

@@ -1,4 +1,6 @@
-"""The results of an evaluation: a row of test errors for each augmentation, as stored in results.json."""
+"""The results of an evaluation: a row of test errors for each augmentation, as stored
+in results.json.
+"""
 
 import base64
 import itertools
@@ -27,8 +29,20 @@ from hba.utils.text import first_of, percent
 RESULTS_NAME = "results.json"
 """The file of an evaluation's results in its folder."""
 GRAPHS = "graphs"
-ENVIRONMENT = ("device", "device_name", "n_threads", "jobs", "n_processes", "machines", "python", "packages", GRAPHS)
-"""Keys of the hardware and software, next to the other keys of the file. GRAPHS: the fields of StepCounts, on a GPU."""
+ENVIRONMENT = (
+    "device",
+    "device_name",
+    "n_threads",
+    "jobs",
+    "n_processes",
+    "machines",
+    "python",
+    "packages",
+    GRAPHS,
+)
+"""Keys of the hardware and software, next to the other keys of the file. GRAPHS: the
+fields of StepCounts, on a GPU.
+"""
 
 BySeed = Mapping[int, float]
 Percent = Annotated[float, pydantic.Field(ge=0, le=100, allow_inf_nan=False)]
@@ -39,15 +53,19 @@ MEASURES: Mapping[Measure, tuple[str, str, int]] = {
     "test_loss": ("nats", "test loss, nats", 3),
     "balanced_accuracy": ("percent", "balanced accuracy, %", 2),
 }
-"""Key of the values in the file, heading and decimals. The balanced accuracy is the mean recall over classes."""
+"""Key of the values in the file, heading and decimals. The balanced accuracy is the
+mean recall over classes.
+"""
 
 
 class EvaluationRow(pydantic.BaseModel):
-    """An augmentation: its test error after the last epoch in per cent, for each of `seeds`, which are in order.
+    """An augmentation: its test error after the last epoch in per cent, for each of
+    `seeds`, which are in order.
 
-    definition: equal for rows with the same augmentation. test_loss: mean loss on the test split in nats. confusion: on
-    the test split. wrong: which of its images were answered wrongly, as `mistakes` reads it. Values that an older
-    version did not store, and losses that are not finite, are None or missing.
+    definition: equal for rows with the same augmentation. test_loss: mean loss on the
+    test split in nats. confusion: on the test split. wrong: which of its images were
+    answered wrongly, as `mistakes` reads it. Values that an older version did not
+    store, and losses that are not finite, are None or missing.
     """
 
     model_config = pydantic.ConfigDict(frozen=True)
@@ -63,8 +81,14 @@ class EvaluationRow(pydantic.BaseModel):
     @pydantic.model_validator(mode="after")
     def _check(self) -> Self:
         n = len(self.seeds)
-        if len(self.test_error_percent) != n or {len(self.test_loss), len(self.confusion), len(self.wrong)} - {0, n}:
-            raise ValueError(f"row {self.name} must have one value of each measure for each seed")
+        if len(self.test_error_percent) != n or {
+            len(self.test_loss),
+            len(self.confusion),
+            len(self.wrong),
+        } - {0, n}:
+            raise ValueError(
+                f"row {self.name} must have one value of each measure for each seed"
+            )
         return self
 
     @property
@@ -73,35 +97,58 @@ class EvaluationRow(pydantic.BaseModel):
         return mean_of(self.by_seed())
 
     def by_seed(self, measure: Measure = "test_error") -> BySeed:
-        """Test errors or balanced accuracies in per cent, or losses in nats, for the seeds that have them."""
-        values: tuple[float | None, ...] = self.test_error_percent if measure == "test_error" else self.test_loss
+        """Test errors or balanced accuracies in per cent, or losses in nats, for the
+        seeds that have them.
+        """
+        values: tuple[float | None, ...] = (
+            self.test_error_percent if measure == "test_error" else self.test_loss
+        )
         if measure == "balanced_accuracy":
-            values = tuple(None if one is None else one.balanced_accuracy_percent for one in self.confusion)
-        return {seed: value for seed, value in zip(self.seeds, values, strict=False) if value is not None}
+            values = tuple(
+                None if one is None else one.balanced_accuracy_percent
+                for one in self.confusion
+            )
+        return {
+            seed: value
+            for seed, value in zip(self.seeds, values, strict=False)
+            if value is not None
+        }
 
     @property
     def answers(self) -> np.ndarray | None:
-        """int64 (classes, classes): test images by class and answer, over all seeds; None if they are not stored."""
+        """int64 (classes, classes): test images by class and answer, over all seeds;
+        None if they are not stored.
+        """
         matrices = [one.matrix() for one in self.confusion if one is not None]
         return np.sum(matrices, axis=0) if matrices else None
 
     @property
     def is_uneven(self) -> bool:
-        """Whether the largest class has twice the test images of the smallest, so that the balanced error matters."""
-        images = next((one.matrix().sum(1) for one in self.confusion if one is not None), np.ones(1))
+        """Whether the largest class has twice the test images of the smallest, so that
+        the balanced error matters.
+        """
+        images = next(
+            (one.matrix().sum(1) for one in self.confusion if one is not None),
+            np.ones(1),
+        )
         return bool(images.max() >= 2 * images[images > 0].min())
 
     def mistakes(self, n_images: int) -> Mapping[int, np.ndarray]:
-        """Which test images were answered wrongly, bool (n_images,), for each seed that stores them.
+        """Which test images were answered wrongly, bool (n_images,), for each seed that
+        stores them.
 
-        `wrong` has them as base64 of numpy.packbits. Raises ValueError for another number of images.
+        `wrong` has them as base64 of numpy.packbits. Raises ValueError for another
+        number of images.
         """
         found = {}
         for seed, text in zip(self.seeds, self.wrong, strict=False):
             if text is not None:
                 packed = np.frombuffer(base64.b64decode(text, validate=True), np.uint8)
                 if len(packed) != math.ceil(n_images / 8):
-                    raise ValueError(f"row {self.name} must have a bit in wrong for each of {n_images} test images")
+                    raise ValueError(
+                        f"row {self.name} must have a bit in wrong for each of"
+                        f" {n_images} test images"
+                    )
                 found[seed] = np.unpackbits(packed, count=n_images).astype(bool)
         return found
 
@@ -109,17 +156,24 @@ class EvaluationRow(pydantic.BaseModel):
         names = ("seeds", "test_error_percent", "test_loss", "confusion", "wrong")
         columns = itertools.zip_longest(*(getattr(self, name) for name in names))
         loss = test.loss if math.isfinite(test.loss) else None
-        wrong = None if test.wrong is None else base64.b64encode(np.packbits(test.wrong.numpy()).tobytes()).decode()
+        wrong = (
+            None
+            if test.wrong is None
+            else base64.b64encode(np.packbits(test.wrong.numpy()).tobytes()).decode()
+        )
         new = (seed, test.error_percent, loss, test.confusion, wrong)
         found = sorted([*columns, new], key=lambda one: one[0])
-        return self.model_copy(update=dict(zip(names, zip(*found, strict=True), strict=True)))
+        return self.model_copy(
+            update=dict(zip(names, zip(*found, strict=True), strict=True))
+        )
 
 
 class LeakageReport(pydantic.BaseModel):
     """Test images of this evaluation that the search of a row's schedule has seen.
 
-    test_images_seen: number of the test_images that the search has trained or validated on; None if unknown.
-    seen_is_estimate: whether the number is estimated from a sample of the search's images.
+    test_images_seen: number of the test_images that the search has trained or validated
+    on; None if unknown. seen_is_estimate: whether the number is estimated from a sample
+    of the search's images.
     """
 
     model_config = pydantic.ConfigDict(frozen=True)
@@ -131,22 +185,33 @@ class LeakageReport(pydantic.BaseModel):
 
     @property
     def warning(self) -> str | None:
-        """A warning if the search has seen test images; None if it has seen none, or if that is unknown."""
+        """A warning if the search has seen test images; None if it has seen none, or if
+        that is unknown.
+        """
         if not self.test_images_seen:
             return None
-        seen = f"{'about ' if self.seen_is_estimate else ''}{self.test_images_seen} of the {self.test_images}"
-        return f"The search of {self.row} has seen {seen} test images: its error on them is too low"
+        seen = (
+            f"{'about ' if self.seen_is_estimate else ''}{self.test_images_seen} of the"
+            f" {self.test_images}"
+        )
+        return (
+            f"The search of {self.row} has seen {seen} test images: its error on them"
+            " is too low"
+        )
 
 
 class EvaluationResult(pydantic.BaseModel):
-    """The result of an evaluation: a row for each augmentation, the schedule's first, and how they were measured.
+    """The result of an evaluation: a row for each augmentation, the schedule's first,
+    and how they were measured.
 
-    settings: by name; model is None for the user's own network. own_network: its definition (see CustomNetwork), else
-    None. fingerprints: a hash of each split's images, by the name of the split. searched: one report for each row that
-    is a schedule. class_names: by label. pretrained: SHA-256 of the weights that the model started from; None for fresh
-    ones. error: the definition of the error for several labels; None for the share of wrong answers.
-    environment: hardware and versions. wall_seconds: of all trainings, over all runs of a resumed evaluation. report:
-    the page of a finished evaluation; None without a folder.
+    settings: by name; model is None for the user's own network. own_network: its
+    definition (see CustomNetwork), else None. fingerprints: a hash of each split's
+    images, by the name of the split. searched: one report for each row that is a
+    schedule. class_names: by label. pretrained: SHA-256 of the weights that the model
+    started from; None for fresh ones. error: the definition of the error for several
+    labels; None for the share of wrong answers. environment: hardware and versions.
+    wall_seconds: of all trainings, over all runs of a resumed evaluation. report: the
+    page of a finished evaluation; None without a folder.
     """
 
     model_config = pydantic.ConfigDict(frozen=True)
@@ -169,17 +234,25 @@ class EvaluationResult(pydantic.BaseModel):
     @pydantic.model_validator(mode="before")
     @classmethod
     def _from_file(cls, content: Any) -> Any:
-        """Convert the layout of the file: it has the keys of the environment next to the others, losses next to their
-        mean, and counts of answers without the number of classes.
+        """Convert the layout of the file: it has the keys of the environment next to
+        the others, losses next to their mean, and counts of answers without the number
+        of classes.
         """
-        if not isinstance(content, dict) or "environment" in content or "device" not in content:
+        if (
+            not isinstance(content, dict)
+            or "environment" in content
+            or "device" not in content
+        ):
             return content
         n_classes = len(content.get("class_names") or ())
         rows = [
             {
                 **row,
                 "test_loss": row.get("test_loss", {}).get("nats", ()),
-                "confusion": [one and {"n_classes": n_classes, "counts": one} for one in row.get("confusion", ())],
+                "confusion": [
+                    one and {"n_classes": n_classes, "counts": one}
+                    for one in row.get("confusion", ())
+                ],
             }
             for row in content.get("rows", ())
         ]
@@ -194,7 +267,10 @@ class EvaluationResult(pydantic.BaseModel):
 
     def __repr__(self) -> str:
         rows = first_of([f"{row.name} {percent(row.mean)}" for row in self.rows])
-        return f"EvaluationResult({rows}; model={self.model!r}, test_images={self.test_images})"
+        return (
+            f"EvaluationResult({rows}; model={self.model!r},"
+            f" test_images={self.test_images})"
+        )
 
     __str__ = __repr__
 
@@ -202,61 +278,98 @@ class EvaluationResult(pydantic.BaseModel):
     def config(self) -> EvaluationConfig:
         """The settings, checked."""
         left_out = "" if self.own_network is None else "model"
-        return EvaluationConfig.make({name: one for name, one in self.settings.items() if name != left_out})
+        return EvaluationConfig.make(
+            {name: one for name, one in self.settings.items() if name != left_out}
+        )
 
     @property
     def model(self) -> str:
         """The network's name: the setting, or the class of the user's own network."""
-        return str(self.settings.get("model")) if self.own_network is None else self.own_network.partition(" ")[0]
+        return (
+            str(self.settings.get("model"))
+            if self.own_network is None
+            else self.own_network.partition(" ")[0]
+        )
 
     def schedule_minus(self, measure: Measure) -> Mapping[str, PairedDifference | None]:
-        """For each other row, the schedule's number minus the row's, paired by seed; None if they share no seed yet."""
+        """For each other row, the schedule's number minus the row's, paired by seed;
+        None if they share no seed yet.
+        """
         first = self.rows[0].by_seed(measure)
-        return {row.name: PairedDifference.of(first, minus=row.by_seed(measure)) for row in self.rows[1:]}
+        return {
+            row.name: PairedDifference.of(first, minus=row.by_seed(measure))
+            for row in self.rows[1:]
+        }
 
     @property
     def differences(self) -> Mapping[str, PairedDifference | None]:
-        """`schedule_minus` of test errors, in percentage points. Below zero, the schedule is better."""
+        """`schedule_minus` of test errors, in percentage points. Below zero, the
+        schedule is better.
+        """
         return self.schedule_minus("test_error")
 
     @property
     def steps(self) -> StepCounts | None:
         """How the steps of all trainings ran, on a GPU."""
-        return StepCounts(*self.environment[GRAPHS]) if GRAPHS in self.environment else None
+        return (
+            StepCounts(*self.environment[GRAPHS])
+            if GRAPHS in self.environment
+            else None
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One for each row whose search has seen test images, if the caller has allowed that."""
+        """One for each row whose search has seen test images, if the caller has allowed
+        that.
+        """
         return tuple(searched.warning for searched in self.searched if searched.warning)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The definition of the error, if it is no share of wrong answers, and the warnings, as sentences."""
+        """The definition of the error, if it is no share of wrong answers, and the
+        warnings, as sentences.
+        """
         defined = () if self.error is None else (f"Test error: {self.error}.",)
         return (*defined, *(f"{warning}." for warning in self.warnings))
 
     @property
     def verdict(self) -> Verdict | None:
-        """The schedule compared with the best other row; None if there is nothing to compare."""
+        """The schedule compared with the best other row; None if there is nothing to
+        compare.
+        """
         found = verdict(self.differences)
-        limit = "The interval is over training seeds, for one schedule, one split and one test set."
-        notes = self.notes if found is None or found.interval is None else (*self.notes, limit)
+        limit = (
+            "The interval is over training seeds, for one schedule, one split and one"
+            " test set."
+        )
+        notes = (
+            self.notes
+            if found is None or found.interval is None
+            else (*self.notes, limit)
+        )
         return found and replace(found, sentence=" ".join([found.sentence, *notes]))
 
     @property
     def answer(self) -> Answer | None:
-        """What to use, and how sure that is (see hba.report.answer.answer); None before the first training."""
+        """What to use, and how sure that is (see hba.report.answer.answer); None before
+        the first training.
+        """
         return answer(self)
 
     def save(self, path: Path) -> None:
-        """Write results.json atomically, including means, differences, verdict and answer."""
+        """Write results.json atomically, including means, differences, verdict and
+        answer.
+        """
         found, answered = self.verdict, self.answer
         measures = {measure: self._summaries(measure) for measure in MEASURES}
         rows = [
             {
                 **{"name": row.name, "seeds": row.seeds, "definition": row.definition},
                 **measures["test_error"][row.name],
-                **{measure: measures[measure][row.name] for measure in ("test_loss", "balanced_accuracy")},
+                **{
+                    measure: measures[measure][row.name]
+                    for measure in ("test_loss", "balanced_accuracy")
+                },
                 "confusion": [one and one.counts for one in row.confusion],
                 "wrong": row.wrong,
             }
@@ -266,10 +379,20 @@ class EvaluationResult(pydantic.BaseModel):
             "answer": answered and asdict(answered),
             "rows": rows,
             "verdict": None if found is None else found.sentence,
-            "verdict_details": found and {name: one for name, one in asdict(found).items() if name != "sentence"},
+            "verdict_details": (
+                found
+                and {
+                    name: one
+                    for name, one in asdict(found).items()
+                    if name != "sentence"
+                }
+            ),
             **self.model_dump(exclude={"rows", "environment", "report"}),
             # File names may contain bytes that are no text.
-            "class_names": [name.encode("utf-8", "backslashreplace").decode() for name in self.class_names or ()],
+            "class_names": [
+                name.encode("utf-8", "backslashreplace").decode()
+                for name in self.class_names or ()
+            ],
             **self.environment,
         }
         write_text(path, json.dumps(content, indent=2) + "\n")
@@ -299,9 +422,24 @@ def std_of(by_seed: BySeed) -> float | None:
 
 
 def read_results(path: Path) -> EvaluationResult:
-    """Read the results of an evaluation of images. Raises RunError if the file contains something else."""
+    """Read the results of an evaluation of images. Raises RunError if the file contains
+    something else.
+    """
     try:
         return EvaluationResult.model_validate(json.loads(read_text(path)))
-    except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
-        why = first_problem(error) if isinstance(error, pydantic.ValidationError) else reason_of(error)
-        raise RunError(f"{path} is not the {RESULTS_NAME} of an evaluation of images: {why}") from None
+    except (
+        OSError,
+        ValueError,
+        RecursionError,
+        LookupError,
+        TypeError,
+        AttributeError,
+    ) as error:
+        why = (
+            first_problem(error)
+            if isinstance(error, pydantic.ValidationError)
+            else reason_of(error)
+        )
+        raise RunError(
+            f"{path} is not the {RESULTS_NAME} of an evaluation of images: {why}"
+        ) from None

@@ -1,4 +1,6 @@
-"""Reads the folder of a run for its page and for comparisons: files of a search, of an evaluation, or of both."""
+"""Reads the folder of a run for its page and for comparisons: files of a search, of an
+evaluation, or of both.
+"""
 
 import csv
 import io
@@ -19,34 +21,47 @@ from hba.utils.files import read_text, reason_of, run_of
 
 METRICS_NAME, CONFIG_NAME = "metrics.csv", "config.json"
 OWN = "own parts"
-"""The key of config.json, next to the settings, that lists those for which the user passed their own object."""
+"""The key of config.json, next to the settings, that lists those for which the user
+passed their own object.
+"""
 EVALUATED_NAME = "schedule.json"
 """The schedule of an evaluation, saved next to its results."""
 AUTO_NAME, SEARCH_FOLDER, TEST_FOLDER = "auto.json", "search", "evaluation"
-"""The plan and the decisions of a run of `hba auto`, and the folders of its search and its test."""
+"""The plan and the decisions of a run of `hba auto`, and the folders of its search and
+its test.
+"""
 
 Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
 class SearchFiles:
-    """A search's files. metrics: one mapping per finished epoch, as in metrics.csv. settings: as in config.json."""
+    """A search's files. metrics: one mapping per finished epoch, as in metrics.csv.
+    settings: as in config.json.
+    """
 
     schedule: Schedule
     metrics: Sequence[Mapping[str, float | None]]
     settings: Mapping[str, Any]
 
     def measured(self, name: str) -> dict[int, float]:
-        """A column of the metrics, by epoch, counted from 1, for the epochs that measured it."""
+        """A column of the metrics, by epoch, counted from 1, for the epochs that
+        measured it.
+        """
         found = ((row.get("epoch"), row.get(name)) for row in self.metrics)
-        return {int(epoch): value for epoch, value in found if epoch is not None and value is not None}
+        return {
+            int(epoch): value
+            for epoch, value in found
+            if epoch is not None and value is not None
+        }
 
 
 @dataclass(frozen=True)
 class Run:
-    """evaluated: the schedule of an evaluation, or the one that `hba auto` chose; None if there is none, as in older
-    versions. samples: None if there are none. native: the same images at their own resolution, if that is higher. auto,
-    network: the content of auto.json and network.json, or empty. left_out: files that were not used.
+    """evaluated: the schedule of an evaluation, or the one that `hba auto` chose; None
+    if there is none, as in older versions. samples: None if there are none. native: the
+    same images at their own resolution, if that is higher. auto, network: the content
+    of auto.json and network.json, or empty. left_out: files that were not used.
     """
 
     folder: Path
@@ -62,7 +77,9 @@ class Run:
     @property
     def schedule(self) -> Schedule | None:
         """The schedule that was found, or evaluated; for `hba auto`, the one it chose."""
-        return self.evaluated if self.search is None or self.auto else self.search.schedule
+        return (
+            self.evaluated if self.search is None or self.auto else self.search.schedule
+        )
 
     @property
     def policy_file(self) -> str:
@@ -71,32 +88,62 @@ class Run:
 
     @staticmethod
     def read(folder: str | Path) -> "Run":
-        """Read a folder, or that of a file. Raises RunError if it contains no run, or if one of its files is broken."""
+        """Read a folder, or that of a file. Raises RunError if it contains no run, or
+        if one of its files is broken.
+        """
         folder = run_of(folder)
         auto = _read(folder / AUTO_NAME, _object) or {}
-        searched, tested = (folder / SEARCH_FOLDER, folder / TEST_FOLDER) if auto else (folder, folder)
+        searched, tested = (
+            (folder / SEARCH_FOLDER, folder / TEST_FOLDER) if auto else (folder, folder)
+        )
         search = None
         # hba.train writes its policy next to results, without the settings of a search.
-        is_search = (searched / CONFIG_NAME).exists() or not (searched / RESULTS_NAME).exists()
+        is_search = (searched / CONFIG_NAME).exists() or not (
+            searched / RESULTS_NAME
+        ).exists()
         if is_search and (searched / POLICY_NAME).exists():
             schedule = Schedule.load(searched / POLICY_NAME)
             metrics = _read(searched / METRICS_NAME, _metrics) or ()
-            search = SearchFiles(schedule, metrics, _read(searched / CONFIG_NAME, _settings) or {})
-        results = read_results(tested / RESULTS_NAME) if (tested / RESULTS_NAME).exists() else None
+            search = SearchFiles(
+                schedule, metrics, _read(searched / CONFIG_NAME, _settings) or {}
+            )
+        results = (
+            read_results(tested / RESULTS_NAME)
+            if (tested / RESULTS_NAME).exists()
+            else None
+        )
         own = folder / (POLICY_NAME if auto else EVALUATED_NAME)
-        evaluated = Schedule.load(own) if own.exists() and (auto or results is not None) else None
+        evaluated = (
+            Schedule.load(own)
+            if own.exists() and (auto or results is not None)
+            else None
+        )
         if search is None and results is None and not auto:
             raise RunError(
                 of_several_seeds(folder)
-                or f"{folder} must be the folder of a search or an evaluation, but has neither {POLICY_NAME} nor "
-                f"{RESULTS_NAME}"
+                or f"{folder} must be the folder of a search or an evaluation, "
+                f"but has neither {POLICY_NAME} nor {RESULTS_NAME}"
             )
         place = searched if (searched / SAMPLES_NAME).exists() else tested
-        samples, native = (_read(place / name, Samples.load) for name in (SAMPLES_NAME, NATIVE_NAME))
+        samples, native = (
+            _read(place / name, Samples.load) for name in (SAMPLES_NAME, NATIVE_NAME)
+        )
         places = (folder, searched, tested)
-        left_out = [one for place in places for one in read_left_out(place / LEFT_OUT_NAME)]
+        left_out = [
+            one for place in places for one in read_left_out(place / LEFT_OUT_NAME)
+        ]
         network = _read(folder / INFO_NAME, _object) or {}
-        return Run(folder, search, results, evaluated, samples, native, auto, network, tuple(dict.fromkeys(left_out)))
+        return Run(
+            folder,
+            search,
+            results,
+            evaluated,
+            samples,
+            native,
+            auto,
+            network,
+            tuple(dict.fromkeys(left_out)),
+        )
 
 
 def _read(path: Path, load: Callable[[Path], Found]) -> Found | None:
@@ -122,12 +169,23 @@ def _settings(path: Path) -> dict[str, Any]:
 
 
 def _metrics(path: Path) -> list[dict[str, float | None]]:
-    return [{name: float(cell) if cell else None for name, cell in row.items()} for row in _rows(path)]
+    return [
+        {name: float(cell) if cell else None for name, cell in row.items()}
+        for row in _rows(path)
+    ]
 
 
 def read_left_out(path: Path) -> list[SkippedFile]:
     """The files that a left_out.csv lists; none if there is no such file."""
-    return _read(path, lambda file: [SkippedFile(row["path"], row["reason"]) for row in _rows(file)]) or []
+    return (
+        _read(
+            path,
+            lambda file: [
+                SkippedFile(row["path"], row["reason"]) for row in _rows(file)
+            ],
+        )
+        or []
+    )
 
 
 def _rows(path: Path) -> Iterator[dict[str, str]]:

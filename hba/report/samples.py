@@ -1,4 +1,6 @@
-"""A few training images of a run, saved with it so that its report can show how the schedule augments them."""
+"""A few training images of a run, saved with it so that its report can show how the
+schedule augments them.
+"""
 
 import contextlib
 import json
@@ -21,7 +23,9 @@ from hba.schedule.summary import spaced
 from hba.utils.files import write_atomically
 
 SAMPLES_NAME, NATIVE_NAME = "sample_images.png", "native_images.png"
-"""Files of the images as the network gets them, and of the same at their own resolution, if that is higher."""
+"""Files of the images as the network gets them, and of the same at their own
+resolution, if that is higher.
+"""
 N_SAMPLES = 8
 LARGEST_NATIVE = 256
 """Largest side in pixels; larger images are resized."""
@@ -29,7 +33,8 @@ LARGEST_NATIVE = 256
 
 @dataclass(frozen=True)
 class Samples:
-    """images: uint8 (C, H, W) each, all of one shape, C 1 or 3. class_names: one for each.
+    """images: uint8 (C, H, W) each, all of one shape, C 1 or 3. class_names: one for
+    each.
 
     Images with more channels keep the first three; those with two keep the first.
     """
@@ -39,54 +44,89 @@ class Samples:
 
     @staticmethod
     def of(data: SearchData | EvaluationData) -> "Mapping[str, Samples]":
-        """N_SAMPLES training images from as many classes as possible, by the name of their file."""
+        """N_SAMPLES training images from as many classes as possible, by the name of
+        their file.
+        """
         images, pool = data.train, data.train_pool
         chosen = chosen_of(images.labels.cpu().numpy())
-        pixels, labels = next(images.batches(torch.tensor(chosen, device=images.labels.device), len(chosen)))
-        numbers = [row.nonzero().flatten().tolist() if row.ndim else [int(row)] for row in labels.cpu()]
-        names = tuple(", ".join(data.class_names[number] for number in row) for row in numbers)
+        pixels, labels = next(
+            images.batches(
+                torch.tensor(chosen, device=images.labels.device), len(chosen)
+            )
+        )
+        numbers = [
+            row.nonzero().flatten().tolist() if row.ndim else [int(row)]
+            for row in labels.cpu()
+        ]
+        names = tuple(
+            ", ".join(data.class_names[number] for number in row) for row in numbers
+        )
         n_shown = 3 if images.n_channels >= 3 else 1
         found = {SAMPLES_NAME: Samples(tuple(pixels[:, :n_shown].cpu()), names)}
         # Files may have changed since they were read.
         with contextlib.suppress(DataError):
             if native := [] if pool is None else _native(images, pool, chosen):
-                found[NATIVE_NAME] = Samples(tuple(image[:n_shown] for image in native), names)
+                found[NATIVE_NAME] = Samples(
+                    tuple(image[:n_shown] for image in native), names
+                )
         return found
 
     def save(self, path: Path) -> None:
-        """Write the images side by side into one PNG file, atomically; its text `classes` has the names as JSON."""
+        """Write the images side by side into one PNG file, atomically; its text
+        `classes` has the names as JSON.
+        """
         texts = PngImagePlugin.PngInfo()
         texts.add_text("classes", json.dumps(self.class_names))
         strip = TF.to_pil_image(torch.cat(self.images, dim=2))
-        write_atomically(path, lambda file: strip.save(file, format="PNG", pnginfo=texts))
+        write_atomically(
+            path, lambda file: strip.save(file, format="PNG", pnginfo=texts)
+        )
 
     @staticmethod
     def load(path: Path) -> "Samples":
         """Read a file that `save` wrote. Raises any exception for another file."""
         with Image.open(path) as strip:
             names = json.loads(strip.info["classes"])
-            pixels = TF.pil_to_tensor(strip.convert("L" if strip.mode == "L" else "RGB"))
+            pixels = TF.pil_to_tensor(
+                strip.convert("L" if strip.mode == "L" else "RGB")
+            )
         return Samples(pixels.chunk(len(names), dim=2), tuple(map(str, names)))
 
 
 def chosen_of(labels: np.ndarray) -> list[int]:
-    """At most N_SAMPLES indices of images, evenly from all classes; for several labels, evenly spaced images."""
+    """At most N_SAMPLES indices of images, evenly from all classes; for several labels,
+    evenly spaced images.
+    """
     if is_multi_label(labels):
         return spaced(len(labels), N_SAMPLES)
     order = labels.argsort(kind="stable")
-    classes, first, counts = np.unique(labels[order], return_index=True, return_counts=True)
+    classes, first, counts = np.unique(
+        labels[order], return_index=True, return_counts=True
+    )
     place = np.arange(len(order)) - np.repeat(first, counts)
     # The first image of each class, then the second of each.
     by_turns = order[np.lexsort((labels[order], place))]
-    return [int(by_turns[one]) for one in spaced(min(max(N_SAMPLES, len(classes)), len(labels)), N_SAMPLES)]
+    return [
+        int(by_turns[one])
+        for one in spaced(min(max(N_SAMPLES, len(classes)), len(labels)), N_SAMPLES)
+    ]
 
 
 def _native(images: Images, pool: Pool, chosen: Sequence[int]) -> list[Tensor]:
-    """The images at their own resolution, all at their median side; empty if training uses as many pixels."""
+    """The images at their own resolution, all at their median side; empty if training
+    uses as many pixels.
+    """
     lost = {one.path for one in images.left_out}
-    numbers = [n for n in pool.numbers.tolist() if pool.items.name(n) not in lost] if lost else pool.numbers.tolist()
+    numbers = (
+        [n for n in pool.numbers.tolist() if pool.items.name(n) not in lost]
+        if lost
+        else pool.numbers.tolist()
+    )
     if len(numbers) != len(images):
         return []
-    side = min(LARGEST_NATIVE, statistics.median_low(pool.items.side(numbers[index]) for index in chosen))
+    side = min(
+        LARGEST_NATIVE,
+        statistics.median_low(pool.items.side(numbers[index]) for index in chosen),
+    )
     shown = chosen if side > images.image_size else ()
     return [pool.items.read(numbers[index], side, pool.levels) for index in shown]

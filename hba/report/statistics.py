@@ -1,4 +1,6 @@
-"""Differences between two rows, paired by seed, and their uncertainty from training seeds and test images."""
+"""Differences between two rows, paired by seed, and their uncertainty from training
+seeds and test images.
+"""
 
 import math
 import statistics
@@ -19,9 +21,10 @@ POWER = 0.8
 class PairedDifference:
     """The mean difference of two rows over the `n_pairs` seeds that both have.
 
-    Test errors and balanced accuracies are in percentage points, losses in nats. interval: of the mean, at 95 %
-    confidence by Student's t. None for a single pair, and if all pairs differ by the same amount, because a standard
-    deviation of zero says nothing about the uncertainty of the mean.
+    Test errors and balanced accuracies are in percentage points, losses in nats.
+    interval: of the mean, at 95 % confidence by Student's t. None for a single pair,
+    and if all pairs differ by the same amount, because a standard deviation of zero
+    says nothing about the uncertainty of the mean.
     """
 
     n_pairs: int
@@ -29,9 +32,15 @@ class PairedDifference:
     interval: tuple[float, float] | None
 
     @staticmethod
-    def of(values: Mapping[int, float], minus: Mapping[int, float]) -> "PairedDifference | None":
-        """The difference of two mappings from seed to number; None if they share no seed."""
-        differences = [value - minus[seed] for seed, value in values.items() if seed in minus]
+    def of(
+        values: Mapping[int, float], minus: Mapping[int, float]
+    ) -> "PairedDifference | None":
+        """The difference of two mappings from seed to number; None if they share no
+        seed.
+        """
+        differences = [
+            value - minus[seed] for seed, value in values.items() if seed in minus
+        ]
         if not differences:
             return None
         n, mean = len(differences), statistics.fmean(differences)
@@ -41,34 +50,45 @@ class PairedDifference:
         return PairedDifference(n, mean, interval_of_mean(differences))
 
     def between(self, digits: int) -> str:
-        """The interval, `0.11 to 0.93`; if it contains zero, its ends say `lower` and `higher`. Empty without one."""
+        """The interval, `0.11 to 0.93`; if it contains zero, its ends say `lower` and
+        `higher`. Empty without one.
+        """
         low, high = self.interval or (0.0, 0.0)
         if low < 0 < high:
             return f"{size_of(low, digits)} lower to {size_of(high, digits)} higher"
         ends = sorted((low, high), key=abs)
-        return " to ".join(size_of(end, digits) for end in ends) if self.interval else ""
+        return (
+            " to ".join(size_of(end, digits) for end in ends) if self.interval else ""
+        )
 
 
 @dataclass(frozen=True)
 class CrossedDifference:
-    """The mean difference of two rows in percentage points, with uncertainty from training seeds and test images.
+    """The mean difference of two rows in percentage points, with uncertainty from
+    training seeds and test images.
 
-    d[s, i] is 1 if only the first row answers image i wrongly with seed s, -1 if only the other row does, else 0. S
-    seeds and N images are crossed, like readers and cases in studies in which all readers read all cases:
+    d[s, i] is 1 if only the first row answers image i wrongly with seed s, -1 if only
+    the other row does, else 0. S seeds and N images are crossed, like readers and cases
+    in studies in which all readers read all cases:
 
         seeds = Var_s(mean_i d) / S, as in the paired t-test
-        images = Var_i(mean_s d) / N + 1 / N**2: for one seed McNemar's, with one more image
-        both = the variance of d without the means of its seed and its image / (S N), which is part of the other two
+        images = Var_i(mean_s d) / N + 1 / N**2: for one seed McNemar's, with one more
+            image
+        both = the variance of d without the means of its seed and its image / (S N),
+            which is part of the other two
         variance = max(seeds, both) + max(images - both, 0) = from_seeds + from_images
-        probability = P(Z < -mean / sqrt(variance)) or P(T < -mean / sqrt(seeds)), whichever is closer to 0.5
+        probability = P(Z < -mean / sqrt(variance)) or P(T < -mean / sqrt(seeds)),
+            whichever is closer to 0.5
 
-    Z is normal. T, Student's with S - 1 degrees of freedom, is the paired t-test, which allows for few seeds that agree
-    by chance. Without d, images is the larger variance of rows measured on different images, and both is 0.
-    from_seeds is 0 for one seed, from_images if the error is no share of images. The one more image prevents certainty
-    from few mistakes (Agresti and Min 2005, Statistics in Medicine 24).
+    Z is normal. T, Student's with S - 1 degrees of freedom, is the paired t-test, which
+    allows for few seeds that agree by chance. Without d, images is the larger variance
+    of rows measured on different images, and both is 0. from_seeds is 0 for one seed,
+    from_images if the error is no share of images. The one more image prevents
+    certainty from few mistakes (Agresti and Min 2005, Statistics in Medicine 24).
 
-    Ref: Bouthillier et al. 2021, Accounting for variance in machine learning benchmarks; Hillis, Berbaum and Metz 2008,
-    Academic Radiology 15 (readers and cases); McNemar 1947, Psychometrika 12.
+    Ref: Bouthillier et al. 2021, Accounting for variance in machine learning
+    benchmarks; Hillis, Berbaum and Metz 2008, Academic Radiology 15 (readers and
+    cases); McNemar 1947, Psychometrika 12.
     """
 
     mean: float
@@ -80,33 +100,59 @@ class CrossedDifference:
 
     @staticmethod
     def of(
-        errors: Sequence[float], others: Sequence[float], n_images: int | None, d: np.ndarray | None = None
+        errors: Sequence[float],
+        others: Sequence[float],
+        n_images: int | None,
+        d: np.ndarray | None = None,
     ) -> "CrossedDifference":
-        """errors, others: in per cent, by seed. n_images: None if the error is no share of images. d (S, N)."""
+        """errors, others: in per cent, by seed. n_images: None if the error is no share
+        of images. d (S, N).
+        """
         from scipy.special import ndtr, stdtr
 
-        n, differences, images, both = len(errors), np.subtract(errors, others), 0.0, 0.0
-        seeds, mean = float(differences.var(ddof=1)) / n if n > 1 else 0.0, float(differences.mean())
+        n, differences, images, both = (
+            len(errors),
+            np.subtract(errors, others),
+            0.0,
+            0.0,
+        )
+        seeds, mean = (
+            float(differences.var(ddof=1)) / n if n > 1 else 0.0,
+            float(differences.mean()),
+        )
         if n_images is not None and d is not None:
             of_image = 100 * d.mean(0)
             images = float(of_image.var(ddof=1)) / n_images + (100 / n_images) ** 2
             rest = 100 * d - of_image - differences[:, None] + mean
-            both = float((rest**2).sum()) / ((n - 1) * (n_images - 1) * n * n_images) if n > 1 else 0.0
+            both = (
+                float((rest**2).sum()) / ((n - 1) * (n_images - 1) * n * n_images)
+                if n > 1
+                else 0.0
+            )
         elif n_images is not None:
-            shares = np.clip(np.mean([errors, others], axis=1) / 100, 0.5 / n_images, 1 - 0.5 / n_images)
+            shares = np.clip(
+                np.mean([errors, others], axis=1) / 100,
+                0.5 / n_images,
+                1 - 0.5 / n_images,
+            )
             images = 1e4 * float((shares * (1 - shares)).sum()) / n_images
         from_seeds, from_images = max(seeds, both), max(images - both, 0.0)
         found = []
         if (variance := from_seeds + from_images) > ROUNDING**2:
             found = [float(ndtr(-mean / math.sqrt(variance)))]
-            found += [float(stdtr(n - 1, -mean / math.sqrt(seeds)))] if seeds > ROUNDING**2 else []
+            found += (
+                [float(stdtr(n - 1, -mean / math.sqrt(seeds)))]
+                if seeds > ROUNDING**2
+                else []
+            )
         probability = min(found, key=lambda one: abs(one - 0.5), default=None)
         return CrossedDifference(mean, from_seeds, from_images, n, probability)
 
     @property
     def seeds_needed(self) -> float:
-        """How many seeds would show a true difference of this size with probability POWER, given at least two seeds;
-        infinity if there are too few test images for any number.
+        """How many seeds would show a true difference of this size with probability
+        POWER, given at least two seeds; infinity if there are too few test images for
+        any number.
         """
         from scipy.special import ndtri
 

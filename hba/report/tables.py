@@ -18,20 +18,44 @@ class Table(NamedTuple):
 
 
 def networks_table(auto: Mapping[str, Any]) -> Table | None:
-    """The networks and linear layers that `hba auto` considered, from auto.json; None if there was one network only."""
+    """The networks and linear layers that `hba auto` considered, from auto.json; None
+    if there was one network only.
+    """
     rows, chosen = list[tuple[str, ...]](), auto.get("network")
     for number, one in enumerate(auto.get("candidates", ())):
         settings = one["settings"]
-        weights = f"pretrained{frozen_in_words(settings)}" if settings.get("pretrained") else "random"
+        weights = (
+            f"pretrained{frozen_in_words(settings)}"
+            if settings.get("pretrained")
+            else "random"
+        )
         reached = ["not trained", "", ""]
         if one.get("loss") is not None:
-            reached = [f"{one['loss']:.3f}", f"{one['error_percent']:.1f} %", f"{one['took']:.0f} s"]
+            reached = [
+                f"{one['loss']:.3f}",
+                f"{one['error_percent']:.1f} %",
+                f"{one['took']:.0f} s",
+            ]
         mark = " ✓" if number == chosen else ""
-        side, epochs = settings["image_size"], settings.get("epochs", auto["settings"].get("epochs"))
-        rows.append((f"{settings['model']}{mark}", str(side), str(epochs), weights, *reached))
+        side, epochs = (
+            settings["image_size"],
+            settings.get("epochs", auto["settings"].get("epochs")),
+        )
+        rows.append(
+            (f"{settings['model']}{mark}", str(side), str(epochs), weights, *reached)
+        )
     for one in auto.get("linear", ()):
         reached = [f"{one['error_percent']:.1f} %", f"{one['seconds']:.0f} s"]
-        rows.append((one["model"], str(one["side"]), "-", "all frozen, a linear layer", "", *reached))
+        rows.append(
+            (
+                one["model"],
+                str(one["side"]),
+                "-",
+                "all frozen, a linear layer",
+                "",
+                *reached,
+            )
+        )
     headings = ("network", "pixels", "epochs", "weights", "loss, nats", "error", "time")
     return Table(headings, tuple(rows)) if rows else None
 
@@ -42,38 +66,68 @@ def share(value: float) -> str:
 
 
 def measured_table(results: EvaluationResult, measure: Measure) -> Table | None:
-    """Mean, standard deviation, value of each seed and difference to the schedule of each row; None without values."""
-    (_, heading, digits), differences, rows = MEASURES[measure], results.schedule_minus(measure), []
+    """Mean, standard deviation, value of each seed and difference to the schedule of
+    each row; None without values.
+    """
+    (_, heading, digits), differences, rows = (
+        MEASURES[measure],
+        results.schedule_minus(measure),
+        [],
+    )
     for row in results.rows:
         if by_seed := row.by_seed(measure):
-            numbers = (mean_of(by_seed), std_of(by_seed), *(by_seed.get(seed) for seed in row.seeds))
-            mean, std, *each = ("-" if number is None else f"{number:.{digits}f}" for number in numbers)
+            numbers = (
+                mean_of(by_seed),
+                std_of(by_seed),
+                *(by_seed.get(seed) for seed in row.seeds),
+            )
+            mean, std, *each = (
+                "-" if number is None else f"{number:.{digits}f}" for number in numbers
+            )
             minus = differences.get(row.name)
-            difference = "" if minus is None else points(minus.mean, minus.interval, digits=digits)
+            difference = (
+                ""
+                if minus is None
+                else points(minus.mean, minus.interval, digits=digits)
+            )
             rows.append((row.name, mean, std, "  ".join(each), difference))
     minus_this = f"{results.rows[0].name} minus this, 95 % interval"
-    return Table(("trained with", heading, "std", "each seed", minus_this), tuple(rows)) if rows else None
+    return (
+        Table(("trained with", heading, "std", "each seed", minus_this), tuple(rows))
+        if rows
+        else None
+    )
 
 
 def confused(results: EvaluationResult) -> dict[str, Any] | None:
-    """The answers of the first row on the test images, over all seeds; None if they were not stored, as in older
-    versions. matrix: images by class and answer, with the names of classes; None for more than 12 classes, which would
-    be unreadable. pairs: a table of the ten pairs that this row, or the one that the verdict compares it with, confuses
-    most, as shares of the images of the class.
+    """The answers of the first row on the test images, over all seeds; None if they
+    were not stored, as in older versions. matrix: images by class and answer, with the
+    names of classes; None for more than 12 classes, which would be unreadable. pairs: a
+    table of the ten pairs that this row, or the one that the verdict compares it with,
+    confuses most, as shares of the images of the class.
     """
     counts, names = results.rows[0].answers, results.class_names or ()
     if counts is None:
         return None
-    matrix = tuple((name, tuple(map(int, row))) for name, row in zip(names, counts, strict=True))
+    matrix = tuple(
+        (name, tuple(map(int, row))) for name, row in zip(names, counts, strict=True)
+    )
     against = results.verdict and results.verdict.against
     rows = [results.rows[0], *(row for row in results.rows[1:] if row.name == against)]
     found = {row.name: row.answers for row in rows if row.answers is not None}
-    shares = {name: counts / np.maximum(1, counts.sum(1, keepdims=True)) for name, counts in found.items()}
+    shares = {
+        name: counts / np.maximum(1, counts.sum(1, keepdims=True))
+        for name, counts in found.items()
+    }
     largest = np.max(list(shares.values()), axis=0)
     np.fill_diagonal(largest, 0)
     order = np.argsort(-largest, axis=None, kind="stable")[:10]
     listed = tuple(
-        (names[label], names[answer], *(share(one[label, answer]) for one in shares.values()))
+        (
+            names[label],
+            names[answer],
+            *(share(one[label, answer]) for one in shares.values()),
+        )
         for label, answer in (divmod(int(index), len(largest)) for index in order)
         if largest[label, answer] > 0
     )

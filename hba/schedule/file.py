@@ -1,11 +1,13 @@
 """The schedule file: human-readable JSON, which is checked strictly.
 
-Version 4 has operations outside the walk, version 3 regularizers besides the operations. Each schedule is written as
-the earliest version from 2 that can hold it, so that an earlier hba can read it too. `parse` converts old files:
-version 1 had no spread and could not search K; version 3 had regularizers on images that are operations now.
+Version 4 has operations outside the walk, version 3 regularizers besides the
+operations. Each schedule is written as the earliest version from 2 that can hold it, so
+that an earlier hba can read it too. `parse` converts old files: version 1 had no spread
+and could not search K; version 3 had regularizers on images that are operations now.
 
-This module handles the parts of a schedule; the class Schedule reads and writes its file through it.
-`python -m hba.schedule.file > docs/schedule.schema.json` writes the JSON schema.
+This module handles the parts of a schedule; the class Schedule reads and writes its
+file through it. `python -m hba.schedule.file > docs/schedule.schema.json` writes the
+JSON schema.
 """
 
 import contextlib
@@ -31,18 +33,42 @@ from hba.regularization.regularizer import Hyperparameter
 from hba.utils.files import reason_of
 from hba.utils.settings import first_problem
 
-MALFORMED = (HbaError, OSError, ValueError, TypeError, KeyError, SyntaxError, MemoryError, RecursionError)
+MALFORMED = (
+    HbaError,
+    OSError,
+    ValueError,
+    TypeError,
+    KeyError,
+    SyntaxError,
+    MemoryError,
+    RecursionError,
+)
 """Errors that reading a malformed file can raise."""
 
 FORMER: Mapping[str, tuple[str, float]] = {
-    **{"affine.scale": ("Zoom", 1), "affine.shear": ("Shear", 1), "affine.degrees": ("Rotation", 1)},
-    **{"affine.translate": ("PaddedCrop", 1), "jitter.brightness": ("BrightnessJitter", 1)},
-    **{"jitter.contrast": ("ContrastJitter", 1), "jitter.saturation": ("Saturation", 1), "jitter.hue": ("Hue", 1)},
-    **{"input_noise.deviation": ("Noise", 0.25 * math.sqrt(3)), "cutout.length": ("Erase", 0.75)},
+    **{
+        "affine.scale": ("Zoom", 1),
+        "affine.shear": ("Shear", 1),
+        "affine.degrees": ("Rotation", 1),
+    },
+    **{
+        "affine.translate": ("PaddedCrop", 1),
+        "jitter.brightness": ("BrightnessJitter", 1),
+    },
+    **{
+        "jitter.contrast": ("ContrastJitter", 1),
+        "jitter.saturation": ("Saturation", 1),
+        "jitter.hue": ("Hue", 1),
+    },
+    **{
+        "input_noise.deviation": ("Noise", 0.25 * math.sqrt(3)),
+        "cutout.length": ("Erase", 0.75),
+    },
 }
-"""Hyperparameters of former regularizers, in the order of operations: the operation whose magnitude they are now, and a
-factor. Input noise was a share of the deviation of channels, here 0.25; Noise draws a deviation up to its magnitude,
-and has the same mean square. Cutout's length ended at 0.75 of the side; Erase covers the mean of all holes.
+"""Hyperparameters of former regularizers, in the order of operations: the operation
+whose magnitude they are now, and a factor. Input noise was a share of the deviation of
+channels, here 0.25; Noise draws a deviation up to its magnitude, and has the same mean
+square. Cutout's length ended at 0.75 of the side; Erase covers the mean of all holes.
 """
 FORMER_HOLES = "cutout.holes"
 FORMER_GROUPS = frozenset({"affine", "jitter", "input-noise", "cutout"})
@@ -50,14 +76,18 @@ FORMER_GROUPS = frozenset({"affine", "jitter", "input-noise", "cutout"})
 
 
 class _Strict(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = pydantic.ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False
+    )
 
 
 class OperationEntry(_Strict):
-    """One operation. identity: the magnitude that changes nothing, which tells the direction of the others.
+    """One operation. identity: the magnitude that changes nothing, which tells the
+    direction of the others.
 
-    interpolation: of an operation that moves pixels; nearest where it is absent. function: `module:name` of an
-    operation that is not one of hba's, so that a person can find it. stage: when it is applied.
+    interpolation: of an operation that moves pixels; nearest where it is absent.
+    function: `module:name` of an operation that is not one of hba's, so that a person
+    can find it. stage: when it is applied.
     """
 
     name: str
@@ -67,7 +97,9 @@ class OperationEntry(_Strict):
     signed: bool
     interpolation: Literal["nearest", "bilinear"] = "nearest"
     function: str | None = None
-    stage: Literal["symmetry", "crop", "walk", "photometric", "erasing", "mixing"] = "walk"
+    stage: Literal["symmetry", "crop", "walk", "photometric", "erasing", "mixing"] = (
+        "walk"
+    )
 
 
 class RegularizerEntry(_Strict):
@@ -91,7 +123,9 @@ class SpaceEntry(_Strict):
 
 
 class ScheduleFile(_Strict):
-    """spread: one number where it is the same everywhere, else rows like those of the values, or a single row."""
+    """spread: one number where it is the same everywhere, else rows like those of the
+    values, or a single row.
+    """
 
     format: Literal["hba-schedule"]
     version: Literal[2, 3, 4]
@@ -105,7 +139,11 @@ class ScheduleFile(_Strict):
 
 
 def written(
-    space: SearchSpace, values: np.ndarray, fill: tuple[float, ...], provenance: Mapping[str, Any], spread: np.ndarray
+    space: SearchSpace,
+    values: np.ndarray,
+    fill: tuple[float, ...],
+    provenance: Mapping[str, Any],
+    spread: np.ndarray,
 ) -> str:
     """The text of a schedule's file. values, spread: (epochs, n)."""
     head = {
@@ -122,22 +160,32 @@ def written(
         spread_text = _rows(spread[:1] if (spread == spread[0]).all() else spread)
     tail = {"provenance": dict(provenance)}
     rows = f',\n  "values": {_rows(values)},\n  "spread": {spread_text},'
-    return json.dumps(head, indent=2)[:-2] + rows + json.dumps(tail, indent=2)[1:] + "\n"
+    return (
+        json.dumps(head, indent=2)[:-2] + rows + json.dumps(tail, indent=2)[1:] + "\n"
+    )
 
 
 def _rows(rows: np.ndarray) -> str:
     """Write one line per epoch, so that you can compare two schedules line by line."""
-    return "[\n    " + ",\n    ".join(json.dumps(row) for row in rows.tolist()) + "\n  ]"
+    return (
+        "[\n    " + ",\n    ".join(json.dumps(row) for row in rows.tolist()) + "\n  ]"
+    )
 
 
 def space_entry(space: SearchSpace) -> dict[str, Any]:
-    """A search space as JSON values; `searches_count` and `regularizers` only if they are in use."""
+    """A search space as JSON values; `searches_count` and `regularizers` only if they
+    are in use.
+    """
     return {
         "operations": [_operation_entry(operation) for operation in space.operations],
         "copies": space.copies,
         "count_probabilities": list(space.count_probabilities),
         **({"searches_count": True} if space.searches_count else {}),
-        **({"regularizers": [dataclasses.asdict(one) for one in space.regularizers]} if space.regularizers else {}),
+        **(
+            {"regularizers": [dataclasses.asdict(one) for one in space.regularizers]}
+            if space.regularizers
+            else {}
+        ),
     }
 
 
@@ -145,11 +193,19 @@ def _operation_entry(operation: Operation) -> dict[str, Any]:
     function = function_path(operation)
     return {
         "name": operation.name,
-        "magnitude_range": None if operation.magnitude_range is None else list(operation.magnitude_range),
+        "magnitude_range": (
+            None
+            if operation.magnitude_range is None
+            else list(operation.magnitude_range)
+        ),
         "unit": operation.unit,
         "identity": operation.identity,
         "signed": operation.signed,
-        **({"interpolation": "bilinear"} if operation.interpolation == "bilinear" else {}),
+        **(
+            {"interpolation": "bilinear"}
+            if operation.interpolation == "bilinear"
+            else {}
+        ),
         **({} if function is None else {"function": function}),
         **({} if operation.stage == WALK else {"stage": operation.stage}),
     }
@@ -157,23 +213,38 @@ def _operation_entry(operation: Operation) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def reading(path: Path, kind: str = "schedule") -> Iterator[None]:
-    """Raise errors in a file or its content as a ScheduleError that names the file. kind: what it should contain."""
+    """Raise errors in a file or its content as a ScheduleError that names the file.
+    kind: what it should contain.
+    """
     try:
         yield
     except MALFORMED as error:
-        raise ScheduleError(f"{path} cannot be read as a {kind}: {problem_of(error)}") from None
+        raise ScheduleError(
+            f"{path} cannot be read as a {kind}: {problem_of(error)}"
+        ) from None
 
 
 def problem_of(error: Exception) -> str:
     """The reason for one of the errors in MALFORMED, in one line."""
-    return first_problem(error) if isinstance(error, pydantic.ValidationError) else reason_of(error)
+    return (
+        first_problem(error)
+        if isinstance(error, pydantic.ValidationError)
+        else reason_of(error)
+    )
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Return the content of a file as arguments of Schedule. Raises one of MALFORMED if the file breaks the format."""
+    """Return the content of a file as arguments of Schedule. Raises one of MALFORMED if
+    the file breaks the format.
+    """
     content = json.loads(text)
     if isinstance(content, dict) and content.get("version") == 1:
-        content = {"spread": 0.0, **content, "version": 2, "space": {"searches_count": False, **content["space"]}}
+        content = {
+            "spread": 0.0,
+            **content,
+            "version": 2,
+            "space": {"searches_count": False, **content["space"]},
+        }
     file = ScheduleFile.model_validate(content)
     n_walk = sum(one.stage == WALK for one in file.space.operations)
     if file.space.copies * n_walk > len(file.hyperparameters):
@@ -184,30 +255,53 @@ def parse(text: str) -> dict[str, Any]:
         file.space.copies,
         tuple(file.space.count_probabilities),
         file.space.searches_count,
-        tuple(Hyperparameter(**entry.model_dump()) for entry in file.space.regularizers),
+        tuple(
+            Hyperparameter(**entry.model_dump()) for entry in file.space.regularizers
+        ),
     )
     for one in space.regularizers:
         if one.name not in {*FORMER, FORMER_HOLES}:
             find_regularizer(one.group)
     if file.hyperparameters != list(space.names):
-        raise ScheduleError(f"hyperparameters must be the space's {space.n} names, {space.names[0]} first")
+        raise ScheduleError(
+            f"hyperparameters must be the space's {space.n} names, {space.names[0]}"
+            " first"
+        )
     if file.epochs != len(file.values):
-        raise ScheduleError(f"epochs is {file.epochs}, but values has {len(file.values)} rows")
-    values, spread = (np.array(rows, dtype=np.float64) for rows in (file.values, file.spread))
-    if {*FORMER, FORMER_HOLES} & {*space.names} and values.shape == (file.epochs, space.n):
+        raise ScheduleError(
+            f"epochs is {file.epochs}, but values has {len(file.values)} rows"
+        )
+    values, spread = (
+        np.array(rows, dtype=np.float64) for rows in (file.values, file.spread)
+    )
+    if {*FORMER, FORMER_HOLES} & {*space.names} and values.shape == (
+        file.epochs,
+        space.n,
+    ):
         space, values, spread = _with_operations(space, values, spread)
-    return {"space": space, "values": values, "fill": tuple(file.fill), "provenance": file.provenance, "spread": spread}
+    return {
+        "space": space,
+        "values": values,
+        "fill": tuple(file.fill),
+        "provenance": file.provenance,
+        "spread": spread,
+    }
 
 
 def _with_operations(
     space: SearchSpace, values: np.ndarray, spread: np.ndarray
 ) -> tuple[SearchSpace, np.ndarray, np.ndarray]:
-    """Replace the regularizers in FORMER by operations, each with probability 1 and without spread."""
+    """Replace the regularizers in FORMER by operations, each with probability 1 and
+    without spread.
+    """
     columns = dict(zip(space.names, values.T, strict=True))
     # A single number is the spread of the policy.
     names = space.names if spread.ndim else space.names[: space.n_of_policy]
     widths = dict(zip(names, np.broadcast_to(spread, values.shape).T, strict=False))
-    nothing, known = np.zeros(len(values)), {one.name: one for one in space.regularizers}
+    nothing, known = (
+        np.zeros(len(values)),
+        {one.name: one for one in space.regularizers},
+    )
     operations = [*space.operations]
     for old, (name, factor) in FORMER.items():
         if (one := known.pop(old, None)) is not None:
@@ -215,18 +309,37 @@ def _with_operations(
             if name == "Erase":
                 share = factor * columns[old].round() / one.high
                 covered = columns.get(FORMER_HOLES, nothing + 1).round() * share**2
-                magnitude, high = np.clip(2 * covered - SMALLEST_SHARE, SMALLEST_SHARE * (covered > 0), 1.0), 1.0
+                magnitude, high = (
+                    np.clip(
+                        2 * covered - SMALLEST_SHARE,
+                        SMALLEST_SHARE * (covered > 0),
+                        1.0,
+                    ),
+                    1.0,
+                )
             operations.append(STAGED[name].with_range((one.low, high)))
-            columns |= {f"{name}.probability": nothing + 1, f"{name}.magnitude": magnitude}
+            columns |= {
+                f"{name}.probability": nothing + 1,
+                f"{name}.magnitude": magnitude,
+            }
     known.pop(FORMER_HOLES, None)
-    changed = dataclasses.replace(space, operations=tuple(operations), regularizers=tuple(known.values()))
-    rows = [[one.get(name, nothing) for name in changed.names] for one in (columns, widths)]
+    changed = dataclasses.replace(
+        space, operations=tuple(operations), regularizers=tuple(known.values())
+    )
+    rows = [
+        [one.get(name, nothing) for name in changed.names] for one in (columns, widths)
+    ]
     return changed, np.stack(rows[0], axis=1), np.stack(rows[1], axis=1)
 
 
 def _operation(row: OperationEntry) -> Operation:
-    """The operation of an entry, with the range in the file. Any other difference in meaning is an error."""
-    own = f"; register {row.function or 'your own'} with hba.register_operation (commands: --operations-file FILE.py)"
+    """The operation of an entry, with the range in the file. Any other difference in
+    meaning is an error.
+    """
+    own = (
+        f"; register {row.function or 'your own'} with hba.register_operation"
+        " (commands: --operations-file FILE.py)"
+    )
     try:
         known = find_operation(row.name).with_interpolation(row.interpolation)
     except SettingsError as error:
@@ -235,15 +348,29 @@ def _operation(row: OperationEntry) -> Operation:
     if row.function is not None and "function" not in entry:
         raise ScheduleError(f"operation {row.name} is not hba's own{own}")
     # A function may have moved, and the file has its own range.
-    same, given = (one.model_dump(exclude={"magnitude_range", "function"}) for one in (OperationEntry(**entry), row))
-    if same != given or (known.magnitude_range is None) != (row.magnitude_range is None):
+    same, given = (
+        one.model_dump(exclude={"magnitude_range", "function"})
+        for one in (OperationEntry(**entry), row)
+    )
+    if same != given or (known.magnitude_range is None) != (
+        row.magnitude_range is None
+    ):
         raise ScheduleError(f"operation {row.name} must be like {json.dumps(entry)}")
-    return known if row.magnitude_range is None else known.with_range((row.magnitude_range[0], row.magnitude_range[1]))
+    return (
+        known
+        if row.magnitude_range is None
+        else known.with_range((row.magnitude_range[0], row.magnitude_range[1]))
+    )
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON schema of versions 2 to 4: keys, types and choices. Schedule.load checks shapes and ranges."""
-    title = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A schedule of hba"}
+    """The JSON schema of versions 2 to 4: keys, types and choices. Schedule.load checks
+    shapes and ranges.
+    """
+    title = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A schedule of hba",
+    }
     return {**ScheduleFile.model_json_schema(), **title}
 
 

@@ -1,6 +1,7 @@
 """Pictures of a schedule: its curves over epochs, and augmented copies of images.
 
-`hba show` and `hba apply` save them as PNG files; the report of a run draws the same panels.
+`hba show` and `hba apply` save them as PNG files; the report of a run draws the same
+panels.
 """
 
 import dataclasses
@@ -22,7 +23,14 @@ from hba.operations.apply import fill_for
 from hba.policy.draw import BatchSample, apply_operations
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import RegularizerSummary, band, copies_of, spaced, summarize_regularizers, used_operations
+from hba.schedule.summary import (
+    RegularizerSummary,
+    band,
+    copies_of,
+    spaced,
+    summarize_regularizers,
+    used_operations,
+)
 from hba.utils.files import write_atomically
 
 if TYPE_CHECKING:
@@ -41,9 +49,10 @@ DOTS_PER_INCH = 110
 
 
 class Panel(NamedTuple):
-    """A plot over epochs. name: of an operation or a regularizer. ends: for each quantity, its kind, which is one of
-    COLORS, and its first and last value. draw: draws the panel, without a title. stage: of an operation; empty if all
-    are on the walk, and for a regularizer.
+    """A plot over epochs. name: of an operation or a regularizer. ends: for each
+    quantity, its kind, which is one of COLORS, and its first and last value. draw:
+    draws the panel, without a title. stage: of an operation; empty if all are on the
+    walk, and for a regularizer.
     """
 
     name: str
@@ -55,23 +64,49 @@ class Panel(NamedTuple):
 def panels(schedule: Schedule) -> list[Panel]:
     """The panels of a schedule, in the order of its columns.
 
-    Each operation in use has one: probability (left axis) and magnitude in its unit (right axis), a line for each copy,
-    with bands of one spread of logits on each side. Regularizers come last, in natural units.
+    Each operation in use has one: probability (left axis) and magnitude in its unit
+    (right axis), a line for each copy, with bands of one spread of logits on each side.
+    Regularizers come last, in natural units.
     """
     epochs = spaced(schedule.epochs, MOST_POINTS)
-    rows = dataclasses.replace(schedule, values=schedule.values[epochs], spread=schedule.spread[epochs])
+    rows = dataclasses.replace(
+        schedule, values=schedule.values[epochs], spread=schedule.spread[epochs]
+    )
     x, bands = np.array(epochs) + 1, band(rows) if rows.spread.any() else ()
     found = []
     for operation in used_operations(schedule):
-        ends = [("probability", f"probability {_from_to(copies_of(rows, operation, 'probability'), '.2f')}")]
+        ends = [
+            (
+                "probability",
+                (
+                    "probability"
+                    f" {_from_to(copies_of(rows, operation, 'probability'), '.2f')}"
+                ),
+            )
+        ]
         if operation.magnitude_range is not None:
             copies = copies_of(rows, operation, "magnitude")
-            ends.append(("magnitude", f"{operation.unit or 'magnitude'} {_from_to(copies)}"))
+            ends.append(
+                ("magnitude", f"{operation.unit or 'magnitude'} {_from_to(copies)}")
+            )
         stage = operation.stage if rows.space.has_stages else ""
-        found.append(Panel(operation.name, ends, partial(_draw_operation, x, rows, bands, operation), stage))
+        found.append(
+            Panel(
+                operation.name,
+                ends,
+                partial(_draw_operation, x, rows, bands, operation),
+                stage,
+            )
+        )
     for one in summarize_regularizers(rows):
         words = f"{_from_to(np.array(one.values)[:, None])} {one.hyperparameter.unit or ''}".rstrip()
-        found.append(Panel(one.hyperparameter.name, [("regularizer", words)], partial(_draw_regularizer, x, one)))
+        found.append(
+            Panel(
+                one.hyperparameter.name,
+                [("regularizer", words)],
+                partial(_draw_regularizer, x, one),
+            )
+        )
     return found
 
 
@@ -91,7 +126,9 @@ def draw_schedule(schedule: Schedule, path: Path) -> None:
     figure = Figure(figsize=(3.1 * n_columns, 2.2 * n_rows + 0.6), layout="constrained")
     axes = figure.subplots(n_rows, n_columns, squeeze=False, sharex=True).flatten()
     for panel, place in zip(found, axes, strict=False):
-        place.set_title(panel.name + (f" ({panel.stage})" if panel.stage else ""), fontsize=10)
+        place.set_title(
+            panel.name + (f" ({panel.stage})" if panel.stage else ""), fontsize=10
+        )
         panel.draw(place)
     for place in axes[len(found) :]:
         place.axis("off")
@@ -99,19 +136,33 @@ def draw_schedule(schedule: Schedule, path: Path) -> None:
         place.tick_params(labelbottom=True)
     figure.supxlabel("epoch")
     found_on, space = schedule.provenance.get("dataset"), schedule.space
-    parts = ["probability (blue) and magnitude (orange) per epoch"] if space.operations else []
+    parts = (
+        ["probability (blue) and magnitude (orange) per epoch"]
+        if space.operations
+        else []
+    )
     parts += ["one line per copy"] if space.walk else []
     parts += ["bands: one spread to either side"] if schedule.spread.any() else []
     parts += ["regularizers (green) per epoch"] if space.regularizers else []
-    origin = f" searched on {printable(display_name(str(found_on)))}" if found_on else ""
+    origin = (
+        f" searched on {printable(display_name(str(found_on)))}" if found_on else ""
+    )
     figure.suptitle(f"Schedule{origin}: {', '.join(parts)}")
-    write_atomically(path, lambda file: figure.savefig(file, format="png", dpi=DOTS_PER_INCH))
+    write_atomically(
+        path, lambda file: figure.savefig(file, format="png", dpi=DOTS_PER_INCH)
+    )
 
 
 def _draw_operation(
-    x: np.ndarray, rows: Schedule, bands: Sequence[Schedule], operation: Operation, panel: "Axes"
+    x: np.ndarray,
+    rows: Schedule,
+    bands: Sequence[Schedule],
+    operation: Operation,
+    panel: "Axes",
 ) -> None:
-    """Draw the panel of an operation. bands: schedules with the lower and the upper ends, or empty."""
+    """Draw the panel of an operation. bands: schedules with the lower and the upper
+    ends, or empty.
+    """
     axes_of = {"probability": (panel, 0.0, 1.0)}
     if operation.magnitude_range is not None:
         low, high = sorted(operation.magnitude_range)
@@ -121,14 +172,28 @@ def _draw_operation(
         axes.set_ylim(low - margin, high + margin)
         axes.tick_params(axis="y", labelcolor=COLORS[kind])
         if kind == "magnitude":
-            axes.set_ylabel((operation.unit or "").replace(", ", ",\n"), color=COLORS[kind], fontsize=8)
-        for below, above in zip(*(copies_of(end, operation, kind).T for end in bands), strict=True):
-            axes.fill_between(x, below, above, color=COLORS[kind], alpha=0.15, linewidth=0)
-        for curve, style in zip(copies_of(rows, operation, kind).T, itertools.cycle(COPY_STYLES), strict=False):
+            axes.set_ylabel(
+                (operation.unit or "").replace(", ", ",\n"),
+                color=COLORS[kind],
+                fontsize=8,
+            )
+        for below, above in zip(
+            *(copies_of(end, operation, kind).T for end in bands), strict=True
+        ):
+            axes.fill_between(
+                x, below, above, color=COLORS[kind], alpha=0.15, linewidth=0
+            )
+        for curve, style in zip(
+            copies_of(rows, operation, kind).T,
+            itertools.cycle(COPY_STYLES),
+            strict=False,
+        ):
             axes.plot(x, curve, style, color=COLORS[kind], marker=SINGLE.get(len(x)))
 
 
-def _draw_regularizer(x: np.ndarray, summary: RegularizerSummary, panel: "Axes") -> None:
+def _draw_regularizer(
+    x: np.ndarray, summary: RegularizerSummary, panel: "Axes"
+) -> None:
     one = summary.hyperparameter
     margin = 0.0 if one.scale == "log" else 0.02 * (one.high - one.low)
     if one.scale == "log":
@@ -136,20 +201,31 @@ def _draw_regularizer(x: np.ndarray, summary: RegularizerSummary, panel: "Axes")
         panel.yaxis.set_major_formatter("{x:g}")
     panel.set_ylim(one.low - margin, one.high + margin)
     panel.set_ylabel(one.unit or "", fontsize=8)
-    panel.plot(x, summary.values, color=COLORS["regularizer"], marker=SINGLE.get(len(x)))
+    panel.plot(
+        x, summary.values, color=COLORS["regularizer"], marker=SINGLE.get(len(x))
+    )
 
 
 def draw_augmented(
-    schedule: Schedule, images: Sequence[Tensor], path: Path, *, epoch: int, n_copies: int, seed: int
+    schedule: Schedule,
+    images: Sequence[Tensor],
+    path: Path,
+    *,
+    epoch: int,
+    n_copies: int,
+    seed: int,
 ) -> None:
-    """Draw a grid into a PNG file. Each row shows an image, then augmented copies with the operations that made them.
+    """Draw a grid into a PNG file. Each row shows an image, then augmented copies with
+    the operations that made them.
 
     images: uint8 (3, H, W) each, of any size. epoch: counted from 0.
     """
     from matplotlib.figure import Figure
 
     height = 2.4 if schedule.space.has_stages else 1.95
-    figure = Figure(figsize=(1.6 * (n_copies + 1), height * len(images) + 0.4), layout="constrained")
+    figure = Figure(
+        figsize=(1.6 * (n_copies + 1), height * len(images) + 0.4), layout="constrained"
+    )
     places = iter(figure.subplots(len(images), n_copies + 1, squeeze=False).flatten())
     rows = augmented_copies(schedule, images, epoch=epoch, n_copies=n_copies, seed=seed)
     for image, copies in zip(images, rows, strict=True):
@@ -159,7 +235,9 @@ def draw_augmented(
             place.set_title(made_by, fontsize=7)
             place.axis("off")
     figure.suptitle(f"Policy of epoch {epoch + 1} of {schedule.epochs}", fontsize=10)
-    write_atomically(path, lambda file: figure.savefig(file, format="png", dpi=DOTS_PER_INCH))
+    write_atomically(
+        path, lambda file: figure.savefig(file, format="png", dpi=DOTS_PER_INCH)
+    )
 
 
 def shown(image: Tensor) -> Tensor:
@@ -170,20 +248,44 @@ def shown(image: Tensor) -> Tensor:
 
 
 def augmented_copies(
-    schedule: Schedule, images: Sequence[Tensor], *, epoch: int, n_copies: int, seed: int
+    schedule: Schedule,
+    images: Sequence[Tensor],
+    *,
+    epoch: int,
+    n_copies: int,
+    seed: int,
 ) -> Iterator[list[tuple[Tensor, str]]]:
-    """For each image, copies (C, H, W), float in [0, 1], each with its operations, one per line, or `unchanged`."""
+    """For each image, copies (C, H, W), float in [0, 1], each with its operations, one
+    per line, or `unchanged`.
+    """
     generator = torch.Generator().manual_seed(seed)
     policy = schedule.without_regularizers().policy(epoch)
     for image in images:
-        batch, draw = (image.float() / 255).expand(n_copies, *image.shape), policy.draw(n_copies, generator)
-        augmented = apply_operations(policy.space, draw, batch, fill_for(batch, schedule.fill))
-        made_by = [described_draw(policy.space, draw, copy) or "unchanged" for copy in range(n_copies)]
+        batch, draw = (
+            (image.float() / 255).expand(n_copies, *image.shape),
+            policy.draw(n_copies, generator),
+        )
+        augmented = apply_operations(
+            policy.space, draw, batch, fill_for(batch, schedule.fill)
+        )
+        made_by = [
+            described_draw(policy.space, draw, copy) or "unchanged"
+            for copy in range(n_copies)
+        ]
         yield [*zip(augmented, made_by, strict=True)]
 
 
 def described_draw(space: SearchSpace, draw: BatchSample, index: int) -> str:
     """The operations that one image got, in order, one per line."""
-    drawn = zip(draw.slots[index].tolist(), draw.magnitudes[index].tolist(), strict=True)
-    used = [(space.slots[slot].operation, magnitude) for slot, magnitude in drawn if slot >= 0]
-    return "\n".join(one.name if one.magnitude_range is None else f"{one.name} {size:z.3g}" for one, size in used)
+    drawn = zip(
+        draw.slots[index].tolist(), draw.magnitudes[index].tolist(), strict=True
+    )
+    used = [
+        (space.slots[slot].operation, magnitude)
+        for slot, magnitude in drawn
+        if slot >= 0
+    ]
+    return "\n".join(
+        one.name if one.magnitude_range is None else f"{one.name} {size:z.3g}"
+        for one, size in used
+    )

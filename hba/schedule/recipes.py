@@ -1,10 +1,13 @@
-"""Recipes: augmentations that people choose by hand, as schedules of one epoch, by name.
+"""Recipes: augmentations that people choose by hand, as schedules of one epoch, by
+name.
 
-The crop of `photo`, `oriented`, `overhead` and `overhead-randaugment` shifts every image by at most an eighth of its
-side, 4 of 32 pixels, as is usual for CIFAR. RandAugment, TrivialAugment, AutoAugment, and the RandAugment of timm are
-fitted (hba/schedule/fit.py): an image gets each operation as often as in the original, and as many operations, but
-pairs of operations differ, and so do magnitudes that vary. Each function below says by how much. For pairs, d is the
-total variation distance between the distributions of an image's operations in their order; for magnitudes, D is the
+The crop of `photo`, `oriented`, `overhead` and `overhead-randaugment` shifts every
+image by at most an eighth of its side, 4 of 32 pixels, as is usual for CIFAR.
+RandAugment, TrivialAugment, AutoAugment, and the RandAugment of timm are fitted
+(hba/schedule/fit.py): an image gets each operation as often as in the original, and as
+many operations, but pairs of operations differ, and so do magnitudes that vary. Each
+function below says by how much. For pairs, d is the total variation distance between
+the distributions of an image's operations in their order; for magnitudes, D is the
 largest difference of the distribution functions.
 
 Importing it does not import PyTorch, because lists of names do not need it.
@@ -27,7 +30,9 @@ if TYPE_CHECKING:
     from hba.schedule.schedule import Schedule
 
 RECIPE = "recipe"
-"""Key of a recipe's name in the provenance. Trainings with one fill uncovered pixels with their images' mean colour."""
+"""Key of a recipe's name in the provenance. Trainings with one fill uncovered pixels
+with their images' mean colour.
+"""
 N_LEVELS = 64
 """Number of levels that represent the normal distribution of timm's magnitudes."""
 
@@ -38,7 +43,13 @@ Stages = Mapping[str, tuple[float, float | None]]
 FLIP: Stages = {"HorizontalFlip": (0.5, None)}
 TURNS: Stages = {**FLIP, "VerticalFlip": (0.5, None), "QuarterTurn": (0.75, None)}
 CROP: Stages = {"PaddedCrop": (1.0, 1 / 8)}
-TIMM: Stages = {**FLIP, "ResizedCrop": (1.0, 0.08), "Erase": (0.25, 1 / 3), "Mixup": (0.5, 0.8), "CutMix": (1.0, 1.0)}
+TIMM: Stages = {
+    **FLIP,
+    "ResizedCrop": (1.0, 0.08),
+    "Erase": (0.25, 1 / 3),
+    "Mixup": (0.5, 0.8),
+    "CutMix": (1.0, 1.0),
+}
 TIMM_LEVEL, TIMM_DEVIATION, TIMM_MOST = 9.0, 0.5, 10.0
 """m9, mstd0.5, and timm's largest level."""
 _ENHANCED = (lambda level: 1 + 0.9 * level, lambda level: max(0.1, 1 - 0.9 * level))
@@ -51,7 +62,9 @@ TIMM_MAGNITUDES: Mapping[str, tuple[Callable[[float], float], ...]] = {
     **dict.fromkeys(("ShearX", "ShearY"), (lambda level: 0.3 * level,)),
     **dict.fromkeys(("TranslateX", "TranslateY"), (lambda level: 0.45 * level,)),
 }
-"""Magnitudes of each operation at a level in [0, 1], without sign; two are equally likely. hba lacks SolarizeAdd."""
+"""Magnitudes of each operation at a level in [0, 1], without sign; two are equally
+likely. hba lacks SolarizeAdd.
+"""
 
 
 class Recipe(NamedTuple):
@@ -62,21 +75,32 @@ class Recipe(NamedTuple):
 
 
 def none() -> Schedule:
-    """All operations with probability 0. Other values are those of a search that starts at RandAugment's policy."""
+    """All operations with probability 0. Other values are those of a search that starts
+    at RandAugment's policy.
+    """
     from hba.schedule.schedule import Schedule
 
-    space = SearchSpace((*STAGED.values(), *OPERATIONS.values()), 1, (1.0, 0.0, 0.0, 0.0), searches_count=True)
+    space = SearchSpace(
+        (*STAGED.values(), *OPERATIONS.values()),
+        1,
+        (1.0, 0.0, 0.0, 0.0),
+        searches_count=True,
+    )
     values = space.decode(randaugment_start(space).double())
     values[[name.endswith(".probability") for name in space.names]] = 0.0
     return Schedule(space, values.numpy()[None], provenance={RECIPE: "none"})
 
 
-def of_torchvision(policy: str, name: str | None = None, stages: Stages | None = None) -> Schedule:
-    """One of torchvision's policies, with operations of other stages. name: of the recipe; by default, the policy's.
+def of_torchvision(
+    policy: str, name: str | None = None, stages: Stages | None = None
+) -> Schedule:
+    """One of torchvision's policies, with operations of other stages. name: of the
+    recipe; by default, the policy's.
 
-    RandAugment: d = 0.032, because 4.0 % of pairs repeat an operation instead of 7.7 %; magnitudes are exact.
-    TrivialAugment has no pairs; D is at most 0.08, and 0.12 for Posterize. AutoAugment applies operations in fixed
-    pairs: d is 0.30, 0.28 and 0.38 for ImageNet, CIFAR-10 and SVHN, D at most 0.42. Shifts are rounded, not truncated.
+    RandAugment: d = 0.032, because 4.0 % of pairs repeat an operation instead of 7.7 %;
+    magnitudes are exact. TrivialAugment has no pairs; D is at most 0.08, and 0.12 for
+    Posterize. AutoAugment applies operations in fixed pairs: d is 0.30, 0.28 and 0.38
+    for ImageNet, CIFAR-10 and SVHN, D at most 0.42. Shifts are rounded, not truncated.
     """
     from hba.schedule.torchvision_policies import policy_of_torchvision
 
@@ -84,18 +108,26 @@ def of_torchvision(policy: str, name: str | None = None, stages: Stages | None =
 
 
 def timm() -> Schedule:
-    """rand-m9-mstd0.5-inc1 with Mixup, CutMix, random erasing, flip and crop, as is usual in trainings with timm.
+    """rand-m9-mstd0.5-inc1 with Mixup, CutMix, random erasing, flip and crop, as is
+    usual in trainings with timm.
 
-    Ref: github.com/facebookresearch/deit, main.py: mixup 0.8, cutmix 1.0, mixup-prob 1.0, mixup-switch-prob 0.5,
-    reprob 0.25, recount 1; the defaults of timm's create_transform: scale (0.08, 1), hflip 0.5, no color jitter besides
-    RandAugment. SolarizeAdd, one of the 15 operations, is left out; for all others, d = 0.008 and D is at most 0.09.
-    Unlike in timm, an erased rectangle has the fill colour instead of noise, operations that move pixels are bilinear
-    instead of bicubic, and Posterize keeps at least one bit.
+    Ref: github.com/facebookresearch/deit, main.py: mixup 0.8, cutmix 1.0, mixup-prob
+    1.0, mixup-switch-prob 0.5, reprob 0.25, recount 1; the defaults of timm's
+    create_transform: scale (0.08, 1), hflip 0.5, no color jitter besides RandAugment.
+    SolarizeAdd, one of the 15 operations, is left out; for all others, d = 0.008 and D
+    is at most 0.09. Unlike in timm, an erased rectangle has the fill colour instead of
+    noise, operations that move pixels are bilinear instead of bicubic, and Posterize
+    keeps at least one bit.
     """
     return _recipe("timm", TIMM, timm_randaugment(), "bilinear")
 
 
-def _recipe(name: str, stages: Stages, policy: Sequence[SubPolicy] = (), interpolation: str = "nearest") -> Schedule:
+def _recipe(
+    name: str,
+    stages: Stages,
+    policy: Sequence[SubPolicy] = (),
+    interpolation: str = "nearest",
+) -> Schedule:
     """A recipe of operations of other stages, and of the fitted policy on the walk."""
     import numpy as np
 
@@ -105,39 +137,66 @@ def _recipe(name: str, stages: Stages, policy: Sequence[SubPolicy] = (), interpo
 
     operations = tuple(STAGED[one] for one in stages)
     numbers = {
-        f"{one}.{kind}": number for one, both in stages.items() for kind, number in zip(KINDS, both, strict=True)
+        f"{one}.{kind}": number
+        for one, both in stages.items()
+        for kind, number in zip(KINDS, both, strict=True)
     }
     if not policy:
         space = SearchSpace(operations, count_probabilities=(1.0,))
-        return Schedule(space, np.array([[numbers[column] for column in space.names]]), GRAY, {RECIPE: name})
+        return Schedule(
+            space,
+            np.array([[numbers[column] for column in space.names]]),
+            GRAY,
+            {RECIPE: name},
+        )
     walk = fitted_schedule(policy, 1, GRAY, {RECIPE: name}, interpolation=interpolation)
-    space, names = dataclasses.replace(walk.space, operations=(*operations, *walk.space.operations)), walk.space.names
-    values, spread = (dict(zip(names, rows[0].tolist(), strict=True)) for rows in (walk.values, walk.spread))
+    space, names = (
+        dataclasses.replace(
+            walk.space, operations=(*operations, *walk.space.operations)
+        ),
+        walk.space.names,
+    )
+    values, spread = (
+        dict(zip(names, rows[0].tolist(), strict=True))
+        for rows in (walk.values, walk.spread)
+    )
     row = np.array([[{**numbers, **values}[column] for column in space.names]])
     widths = np.array([[spread.get(column, 0.0) for column in space.names]])
     return Schedule(space, row, GRAY, walk.provenance, spread=widths)
 
 
 def timm_randaugment() -> tuple[SubPolicy, ...]:
-    """rand-m9-mstd0.5-inc1: two of 15 operations, drawn with replacement, each applied with probability 0.5.
+    """rand-m9-mstd0.5-inc1: two of 15 operations, drawn with replacement, each applied
+    with probability 0.5.
 
     Ref: timm/data/auto_augment.py (rand_augment_transform, LEVEL_TO_ARG).
     """
     from hba.schedule.fit import Choice, SubPolicy
 
     normal = NormalDist(TIMM_LEVEL, TIMM_DEVIATION)
-    levels = [min(1.0, normal.inv_cdf((number + 0.5) / N_LEVELS) / TIMM_MOST) for number in range(N_LEVELS)]
+    levels = [
+        min(1.0, normal.inv_cdf((number + 0.5) / N_LEVELS) / TIMM_MOST)
+        for number in range(N_LEVELS)
+    ]
     chance, step = 0.5 / len(TIMM_MAGNITUDES), []
     for name, functions in TIMM_MAGNITUDES.items():
-        magnitudes: list[float | None] = [function(level) for function in functions for level in levels]
+        magnitudes: list[float | None] = [
+            function(level) for function in functions for level in levels
+        ]
         magnitudes = magnitudes or [None]
-        step += [Choice(name, chance / len(magnitudes), magnitude) for magnitude in magnitudes]
+        step += [
+            Choice(name, chance / len(magnitudes), magnitude)
+            for magnitude in magnitudes
+        ]
     return (SubPolicy((tuple(step),) * 2),)
 
 
 RECIPES: Mapping[str, Recipe] = {
     "none": Recipe(none, "nothing besides the baseline augmentation"),
-    "randaugment": Recipe(partial(of_torchvision, "randaugment"), "RandAugment, with torchvision's defaults"),
+    "randaugment": Recipe(
+        partial(of_torchvision, "randaugment"),
+        "RandAugment, with torchvision's defaults",
+    ),
     "trivialaugment": Recipe(
         partial(of_torchvision, "trivialaugment"),
         "TrivialAugment as in torchvision, with shifts by up to a seventh of the side",
@@ -152,15 +211,21 @@ RECIPES: Mapping[str, Recipe] = {
     ),
     "oriented": Recipe(
         partial(of_torchvision, "randaugment", "oriented", CROP),
-        "crop and RandAugment without a flip, for images in which left and right differ",
+        "crop and RandAugment without a flip, for images in which left and right"
+        " differ",
     ),
     "overhead": Recipe(
         partial(_recipe, "overhead", {**TURNS, **CROP}),
         "flips, quarter turns and crop, for images without a right way up",
     ),
     "overhead-randaugment": Recipe(
-        partial(of_torchvision, "randaugment", "overhead-randaugment", {**TURNS, **CROP}),
+        partial(
+            of_torchvision, "randaugment", "overhead-randaugment", {**TURNS, **CROP}
+        ),
         "flips, quarter turns, crop and RandAugment",
     ),
-    "timm": Recipe(timm, "timm's rand-m9-mstd0.5-inc1, Mixup or CutMix, erasing, flip and resized crop"),
+    "timm": Recipe(
+        timm,
+        "timm's rand-m9-mstd0.5-inc1, Mixup or CutMix, erasing, flip and resized crop",
+    ),
 }

@@ -1,15 +1,18 @@
-"""Summaries of a schedule: its operations, the share of images that each is applied to, and its regularizers.
+"""Summaries of a schedule: its operations, the share of images that each is applied to,
+and its regularizers.
 
-The share of images that get an operation is computed from the walk of hba/policy/draw.py, without drawing. A slot's
-probability, or its mean over images with a spread, is how often the slot would fire. Of the slots that fire for an
-image, in random order, only the first K are applied: far fewer than the probabilities suggest.
+The share of images that get an operation is computed from the walk of
+hba/policy/draw.py, without drawing. A slot's probability, or its mean over images with
+a spread, is how often the slot would fire. Of the slots that fire for an image, in
+random order, only the first K are applied: far fewer than the probabilities suggest.
 
     symbol  in the code    meaning
     f       own            how many copies of the operation fire
     m       others         how many other slots fire
     K       count          how many operations the image may get
 
-All orders of the f + m slots are equally likely: none of the f is among the first K with C(m, K) / C(f + m, K).
+All orders of the f + m slots are equally likely: none of the f is among the first K
+with C(m, K) / C(f + m, K).
 """
 
 import dataclasses
@@ -38,11 +41,13 @@ from hba.utils.text import first_of, number_of
 
 @dataclass(frozen=True)
 class OperationSummary:
-    """An operation at several epochs, as means over its copies; magnitudes are None for an operation without magnitude.
+    """An operation at several epochs, as means over its copies; magnitudes are None for
+    an operation without magnitude.
 
-    strength: in [0, 1], the mean over copies of the probability times the distance of the magnitude from the identity.
-    shown_magnitudes: the magnitudes to print: the mean, or one number for each copy if they lie on both sides of the
-    identity, which the mean would hide.
+    strength: in [0, 1], the mean over copies of the probability times the distance of
+    the magnitude from the identity. shown_magnitudes: the magnitudes to print: the
+    mean, or one number for each copy if they lie on both sides of the identity, which
+    the mean would hide.
     """
 
     operation: Operation
@@ -54,7 +59,9 @@ class OperationSummary:
 
 @dataclass(frozen=True)
 class RegularizerSummary:
-    """A regularizer in natural units. began: where the search began or, if unknown, the space. values: by epoch."""
+    """A regularizer in natural units. began: where the search began or, if unknown, the
+    space. values: by epoch.
+    """
 
     hyperparameter: Hyperparameter
     began: float
@@ -64,8 +71,9 @@ class RegularizerSummary:
 class Reach(NamedTuple):
     """Shares of images, in [0, 1], to which a policy applies its operations.
 
-    shares: by operation, the share of images that get a copy of it, whatever its magnitude; for mixing, of batches.
-    numbers: the shares of images that get 0, 1, 2, ... operations of the walk.
+    shares: by operation, the share of images that get a copy of it, whatever its
+    magnitude; for mixing, of batches. numbers: the shares of images that get 0, 1, 2,
+    ... operations of the walk.
     """
 
     shares: Mapping[str, float]
@@ -73,8 +81,12 @@ class Reach(NamedTuple):
 
 
 def spaced(count: int, most: int) -> list[int]:
-    """At most `most` of the indices 0 to count - 1, evenly spaced, including the first and the last."""
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int)).tolist()
+    """At most `most` of the indices 0 to count - 1, evenly spaced, including the first
+    and the last.
+    """
+    return np.unique(
+        np.linspace(0, count - 1, min(count, most)).round().astype(int)
+    ).tolist()
 
 
 def key_epochs(schedule: Schedule) -> tuple[int, ...]:
@@ -91,7 +103,9 @@ def copies_of(schedule: Schedule, operation: Operation, kind: str) -> np.ndarray
 def used_operations(schedule: Schedule) -> list[Operation]:
     """The operations that are applied in some epoch; all if none is."""
     operations = schedule.space.operations
-    return [one for one in operations if copies_of(schedule, one, "probability").any()] or [*operations]
+    return [
+        one for one in operations if copies_of(schedule, one, "probability").any()
+    ] or [*operations]
 
 
 def band(schedule: Schedule) -> tuple[Schedule, Schedule]:
@@ -100,18 +114,29 @@ def band(schedule: Schedule) -> tuple[Schedule, Schedule]:
     logits = schedule.space.encode(values)
     moved = (schedule.space.decode(logits + sign * spread) for sign in (-1, 1))
     below, above = (values.where(spread == 0, one).numpy() for one in moved)
-    return dataclasses.replace(schedule, values=below), dataclasses.replace(schedule, values=above)
+    return dataclasses.replace(schedule, values=below), dataclasses.replace(
+        schedule, values=above
+    )
 
 
 def summarize(schedule: Schedule, epochs: tuple[int, ...]) -> list[OperationSummary]:
-    """Every operation at these epochs (from 0), sorted by the strength at the last, strongest first."""
-    return sorted(_summarized(schedule, schedule.values[list(epochs)]), key=lambda summary: -summary.strength[-1])
+    """Every operation at these epochs (from 0), sorted by the strength at the last,
+    strongest first.
+    """
+    return sorted(
+        _summarized(schedule, schedule.values[list(epochs)]),
+        key=lambda summary: -summary.strength[-1],
+    )
 
 
 def changes(schedule: Schedule, epoch: int) -> list[OperationSummary]:
-    """Every operation at the start of the search and at an epoch (from 0), in the order of the space."""
+    """Every operation at the start of the search and at an epoch (from 0), in the order
+    of the space.
+    """
     start = start_of(schedule)
-    values = np.stack([schedule.values[0] if start is None else start, schedule.values[epoch]])
+    values = np.stack(
+        [schedule.values[0] if start is None else start, schedule.values[epoch]]
+    )
     return _summarized(schedule, values)
 
 
@@ -121,18 +146,35 @@ def _summarized(schedule: Schedule, values: np.ndarray) -> list[OperationSummary
         probability = copies_of(rows, operation, "probability")
         strength, magnitude, shown = probability, None, None
         if operation.magnitude_range is not None:
-            copies, nothing = copies_of(rows, operation, "magnitude"), operation.identity
+            copies, nothing = (
+                copies_of(rows, operation, "magnitude"),
+                operation.identity,
+            )
             magnitude = tuple(copies.mean(axis=1).tolist())
-            is_split = nothing is not None and ((copies.min(axis=1) < nothing) & (nothing < copies.max(axis=1))).any()
-            shown = tuple(map(tuple, copies.tolist())) if is_split else tuple((mean,) for mean in magnitude)
+            is_split = (
+                nothing is not None
+                and (
+                    (copies.min(axis=1) < nothing) & (nothing < copies.max(axis=1))
+                ).any()
+            )
+            shown = (
+                tuple(map(tuple, copies.tolist()))
+                if is_split
+                else tuple((mean,) for mean in magnitude)
+            )
             strength = probability * np.vectorize(operation.strength)(copies)
-        mean, strengths = tuple(probability.mean(axis=1).tolist()), tuple(strength.mean(axis=1).tolist())
+        mean, strengths = (
+            tuple(probability.mean(axis=1).tolist()),
+            tuple(strength.mean(axis=1).tolist()),
+        )
         found.append(OperationSummary(operation, mean, magnitude, strengths, shown))
     return found
 
 
 def start_logits(schedule: Schedule) -> Tensor | None:
-    """The start of the search, as logits (n,); None if it is unknown, as for a schedule from elsewhere."""
+    """The start of the search, as logits (n,); None if it is unknown, as for a schedule
+    from elsewhere.
+    """
     settings: Any = schedule.provenance.get("settings")
     try:
         if not FORMER_GROUPS.isdisjoint(settings.get("tune", ())):
@@ -141,13 +183,17 @@ def start_logits(schedule: Schedule) -> Tensor | None:
             found = of_row(schedule.space, start["values"])
         elif settings.get("init") == "randaugment":
             found = randaugment(schedule.space)
-        elif (fraction := number_of(settings.get("initial_fraction"), 0, 1)) is not None:
+        elif (
+            fraction := number_of(settings.get("initial_fraction"), 0, 1)
+        ) is not None:
             found = schedule.space.initial(fraction)
         else:
             return None
         found = started(schedule.space, found, settings.get("start"))
         if getattr(SPACES.get(settings.get("space")), "always", False):
-            is_searched = dataclasses.replace(schedule.space, always=True).is_searched(found.device)
+            is_searched = dataclasses.replace(schedule.space, always=True).is_searched(
+                found.device
+            )
             found = found.where(is_searched, torch.inf)
         return found
     except (SettingsError, AttributeError, KeyError, TypeError, ValueError):
@@ -162,9 +208,13 @@ def start_of(schedule: Schedule) -> np.ndarray | None:
 
 
 def reach(schedule: Schedule, epoch: int) -> Reach:
-    """The shares of images to which the policy of an epoch, counted from 0, applies its operations."""
+    """The shares of images to which the policy of an epoch, counted from 0, applies its
+    operations.
+    """
     space, copies = schedule.space, schedule.space.copies
-    values, spread = (torch.tensor(rows[epoch]) for rows in (schedule.values, schedule.spread))
+    values, spread = (
+        torch.tensor(rows[epoch]) for rows in (schedule.values, schedule.spread)
+    )
     means = mean_probabilities(space, values, spread)
     fires = [float(means[slot.probability]) for slot in space.slots[space.walk_slots]]
     limits = [0.0, *count_limits(space, means).tolist(), 1.0]
@@ -180,7 +230,9 @@ def reach(schedule: Schedule, epoch: int) -> Reach:
     for number, operation in enumerate(space.walk):
         first, end = number * copies, (number + 1) * copies
         others = fires[:first] + fires[end:]
-        shares[operation.name] = 1 - _missed(chances, poisson_binomial(fires[first:end]), poisson_binomial(others))
+        shares[operation.name] = 1 - _missed(
+            chances, poisson_binomial(fires[first:end]), poisson_binomial(others)
+        )
     # All slots that fire are applied, but at most K.
     numbers = [0.0] * len(chances)
     for fired, p_fired in enumerate(poisson_binomial(fires)):
@@ -192,7 +244,10 @@ def reach(schedule: Schedule, epoch: int) -> Reach:
 def _missed(chances: list[float], own: Floats, others: Floats) -> float:
     """The probability that no copy of an operation is applied."""
     return sum(
-        chance * p_own * p_others * (math.comb(m, count) / math.comb(f + m, count) if f + m >= count else f == 0)
+        chance
+        * p_own
+        * p_others
+        * (math.comb(m, count) / math.comb(f + m, count) if f + m >= count else f == 0)
         for count, chance in enumerate(chances)
         for f, p_own in enumerate(own)
         for m, p_others in enumerate(others)
@@ -208,17 +263,31 @@ def summarize_regularizers(schedule: Schedule) -> tuple[RegularizerSummary, ...]
     begun = space.decode(space.initial().double()).numpy() if start is None else start
     return tuple(
         # Six digits hide the rounding of a single-precision logit.
-        RegularizerSummary(one, float(f"{begun[column]:.6g}"), tuple(schedule.values[:, column].tolist()))
+        RegularizerSummary(
+            one,
+            float(f"{begun[column]:.6g}"),
+            tuple(schedule.values[:, column].tolist()),
+        )
         for column, one in enumerate(space.regularizers, space.n_of_policy)
     )
 
 
 def is_of_text(schedule: Schedule) -> bool:
-    """Whether a search on text found it, or it tunes regularizers that only language models have."""
-    own = (find_regularizer(one.group).place == "states" for one in schedule.space.regularizers)
+    """Whether a search on text found it, or it tunes regularizers that only language
+    models have.
+    """
+    own = (
+        find_regularizer(one.group).place == "states"
+        for one in schedule.space.regularizers
+    )
     return "vocabulary_size" in schedule.provenance or any(own)
 
 
 def left_out(space: SearchSpace) -> str:
-    """Names of the regularizers that are left out with only operations, and where to find their values."""
-    return f"{first_of([one.name for one in space.regularizers], 8)}; schedule.regularization(epoch) has their values"
+    """Names of the regularizers that are left out with only operations, and where to
+    find their values.
+    """
+    return (
+        f"{first_of([one.name for one in space.regularizers], 8)};"
+        " schedule.regularization(epoch) has their values"
+    )

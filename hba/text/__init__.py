@@ -6,5 +6,12 @@ from hba.text.lstm import LstmLanguageModel
 from hba.text.reader import Corpus, Vocabulary
 from hba.text.task import search
 
-__all__ = ["Corpus", "LstmLanguageModel", "TextEvaluation", "TextEvaluationConfig", "TextSearchConfig", "Vocabulary"]
+__all__ = [
+    "Corpus",
+    "LstmLanguageModel",
+    "TextEvaluation",
+    "TextEvaluationConfig",
+    "TextSearchConfig",
+    "Vocabulary",
+]
 __all__ += ["evaluate", "search"]

@@ -1,4 +1,6 @@
-"""Settings of a search and of an evaluation on text. Their defaults are those of STN's experiment on Penn Treebank."""
+"""Settings of a search and of an evaluation on text. Their defaults are those of STN's
+experiment on Penn Treebank.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,7 +8,13 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
 
-from hba.algorithms import Algorithm, DeltaSelfTuning, Hypergradient, SelfTuning, by_name
+from hba.algorithms import (
+    Algorithm,
+    DeltaSelfTuning,
+    Hypergradient,
+    SelfTuning,
+    by_name,
+)
 from hba.algorithms.hypergradient import Entropy
 from hba.algorithms.lambda_steps import AtLeastZero
 from hba.config.training import PLATEAU, DeviceName, NotNegative, Positive, Words
@@ -28,7 +36,9 @@ def tunable() -> tuple[str, ...]:
 
 
 class TextStn(SelfTuning):
-    """STN with the settings of its Penn Treebank experiment: noise of a fixed scale, which did best there (4.2)."""
+    """STN with the settings of its Penn Treebank experiment: noise of a fixed scale,
+    which did best there (4.2).
+    """
 
     name: ClassVar[str] = "stn"
     sigma: NotNegative = 1.0
@@ -38,14 +48,24 @@ class TextStn(SelfTuning):
 
 
 class TextDeltaStn(DeltaSelfTuning):
-    """Delta-STN. Its settings for text are not published; it has those for images, and STN's warm-up of one epoch."""
+    """Delta-STN. Its settings for text are not published; it has those for images, and
+    STN's warm-up of one epoch.
+    """
 
     name: ClassVar[str] = "delta-stn"
     warm_up_epochs: AtLeastZero = 1
 
 
 TEXT_ALGORITHMS = by_name(TextStn, TextDeltaStn)
-OF_IMAGES = ("init", "initial_fraction", "init_from", "count", "spread_over", "spread_share", "strength_learning_rate")
+OF_IMAGES = (
+    "init",
+    "initial_fraction",
+    "init_from",
+    "count",
+    "spread_over",
+    "spread_share",
+    "strength_learning_rate",
+)
 """Settings of these algorithms that need images or operations."""
 
 
@@ -53,17 +73,28 @@ class TextTrainingConfig(Settings):
     """Settings that a search and an evaluation on text share."""
 
     data: Annotated[
-        str, BeforeValidator(lambda path: str(Path(path).resolve()) if isinstance(path, Path | str) else path)
+        str,
+        BeforeValidator(
+            lambda path: (
+                str(Path(path).resolve()) if isinstance(path, Path | str) else path
+            )
+        ),
     ]
-    """Folder with train.txt, valid.txt and test.txt, whose words are separated by spaces."""
+    """Folder with train.txt, valid.txt and test.txt, whose words are separated by
+    spaces.
+    """
     vocabulary_size: Annotated[int, Field(ge=3)] = 10_000
-    """Size of the vocabulary: the most frequent words of the training text. <unk> stands for all others."""
+    """Size of the vocabulary: the most frequent words of the training text. <unk>
+    stands for all others.
+    """
     width: Size = 650
     """Size of the word vectors and of each LSTM layer."""
     layers: Size = 2
     """LSTM layers."""
     sequence_length: AtLeastTwo = 70
-    """Words of each column in a training step, through which gradients are backpropagated."""
+    """Words of each column in a training step, through which gradients are
+    backpropagated.
+    """
     batch_size: Size = 40
     """Columns of the training text that are read in parallel."""
     epochs: Size = 40
@@ -71,13 +102,16 @@ class TextTrainingConfig(Settings):
     learning_rate: Positive = 30.0
     """Initial learning rate of SGD without momentum."""
     patience_epochs: Size = 5
-    """Epochs without a lower validation loss after which the learning rate is divided by 4."""
+    """Epochs without a lower validation loss after which the learning rate is divided
+    by 4.
+    """
     clip_norm: Positive = 0.25
     """Largest Euclidean norm of the gradient of all weights."""
     weight_decay: NotNegative = 0.0
     """Weight decay of all weights."""
     device: DeviceName = "auto"
-    """cpu, cuda, cuda:1, ..., mps (experimental), or auto: a CUDA GPU if there is one."""
+    """cpu, cuda, cuda:1, ..., mps (experimental), or auto: a CUDA GPU if there is one.
+    """
 
 
 class TextSearchConfig(TextTrainingConfig, AlgorithmConfig):
@@ -87,9 +121,13 @@ class TextSearchConfig(TextTrainingConfig, AlgorithmConfig):
     idle: ClassVar[tuple[str, ...]] = OF_IMAGES
     learning_rate_schedule: ClassVar[str] = PLATEAU
 
-    tune: Annotated[Words, AfterValidator(lambda names: check_tune(names, known=tunable()))] = (DROPOUT, "activation")
-    """What is tuned, separated by commas: dropout (of words, input, hidden states, output and recurrent weights),
-    activation (activation regularization and its temporal kind), weight-decay."""
+    tune: Annotated[
+        Words, AfterValidator(lambda names: check_tune(names, known=tunable()))
+    ] = (DROPOUT, "activation")
+    """What is tuned, separated by commas: dropout (of words, input, hidden states,
+    output and recurrent weights), activation (activation regularization and its
+    temporal kind), weight-decay.
+    """
     seed: Seed = 0
     """Seed of weights and draws."""
     algorithm: SerializeAsAny[Hypergradient] = Field(default_factory=TextStn)

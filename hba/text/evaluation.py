@@ -1,4 +1,6 @@
-"""Whether a schedule of regularization helps a language model: trainings with it and with baselines, seed by seed."""
+"""Whether a schedule of regularization helps a language model: trainings with it and
+with baselines, seed by seed.
+"""
 
 import json
 import math
@@ -20,12 +22,23 @@ from hba.report.results import RESULTS_NAME, mean_of, std_of
 from hba.report.statistics import PairedDifference
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
-from hba.text.config import DROPOUTS, HIDDEN, TextEvaluationConfig, TextTrainingConfig, tunable
+from hba.text.config import (
+    DROPOUTS,
+    HIDDEN,
+    TextEvaluationConfig,
+    TextTrainingConfig,
+    tunable,
+)
 from hba.text.lstm import in_words, measured_loss, next_word_loss, perplexity
 from hba.text.reader import FILES, Corpus, TokenStream
 from hba.text.task import network_of, optimizer_of
 from hba.training.augmentation import ScheduleAugmentation
-from hba.utils.devices import environment, explained_memory_errors, find_device, own_state
+from hba.utils.devices import (
+    environment,
+    explained_memory_errors,
+    find_device,
+    own_state,
+)
 from hba.utils.files import read_text, reason_of, resumes, run_lock, write_text
 from hba.utils.progress import shows_progress
 from hba.utils.seeding import default_generators, derived_seed
@@ -35,8 +48,12 @@ from hba.utils.text import counted, points, unknown
 SCHEDULE = "schedule"
 
 
-def _constant(schedule: Schedule, values: Callable[[Hyperparameter], float]) -> Schedule:
-    return Schedule(schedule.space, np.array([[values(one) for one in schedule.space.regularizers]]))
+def _constant(
+    schedule: Schedule, values: Callable[[Hyperparameter], float]
+) -> Schedule:
+    return Schedule(
+        schedule.space, np.array([[values(one) for one in schedule.space.regularizers]])
+    )
 
 
 BASELINES: Mapping[str, Callable[[Schedule], Schedule]] = {
@@ -45,7 +62,9 @@ BASELINES: Mapping[str, Callable[[Schedule], Schedule]] = {
     "static": Schedule.averaged,
     "final": lambda schedule: schedule.only(schedule.epochs - 1),
 }
-"""Fixed regularization from a schedule: lowest values, initial values of the search, mean over epochs, last epoch."""
+"""Fixed regularization from a schedule: lowest values, initial values of the search,
+mean over epochs, last epoch.
+"""
 
 
 class TextTraining(NamedTuple):
@@ -59,27 +78,48 @@ class TextTraining(NamedTuple):
 
 @dataclass(frozen=True)
 class TextEvaluation:
-    """The results. trainings: seed by seed, with the schedule's first. Perplexities are the exponentials of losses."""
+    """The results. trainings: seed by seed, with the schedule's first. Perplexities are
+    the exponentials of losses.
+    """
 
     trainings: tuple[TextTraining, ...]
 
-    def losses(self, row: str, of: Literal["test_loss", "val_loss"] = "test_loss") -> dict[int, float]:
+    def losses(
+        self, row: str, of: Literal["test_loss", "val_loss"] = "test_loss"
+    ) -> dict[int, float]:
         """Losses by seed."""
         return {one.seed: getattr(one, of) for one in self.trainings if one.row == row}
 
     def lines(self) -> Iterator[str]:
-        """The results for a terminal: the perplexities of each row, then its difference to the schedule."""
+        """The results for a terminal: the perplexities of each row, then its difference
+        to the schedule.
+        """
         rows = [*dict.fromkeys(one.row for one in self.trainings)]
         for row in rows:
-            test, val = (_mean_and_deviation(self.losses(row, of)) for of in ("test_loss", "val_loss"))
-            yield f"{row:<10} perplexity {test} on the test text, {val} on the validation text"
+            test, val = (
+                _mean_and_deviation(self.losses(row, of))
+                for of in ("test_loss", "val_loss")
+            )
+            yield (
+                f"{row:<10} perplexity {test} on the test text, {val} on the validation"
+                " text"
+            )
         for row in rows[1:]:
             found = PairedDifference.of(self.losses(SCHEDULE), minus=self.losses(row))
             assert found is not None, "all rows have the same seeds"
             low, high = found.interval or (-math.inf, math.inf)
-            verdict = "lower loss" if high < 0 else "higher loss" if low > 0 else "no difference shown"
+            verdict = (
+                "lower loss"
+                if high < 0
+                else "higher loss"
+                if low > 0
+                else "no difference shown"
+            )
             change = f"{points(found.mean, found.interval, digits=3)} nats a word"
-            yield f"{SCHEDULE} - {row}: {change}, 95 % interval, {counted(found.n_pairs, 'seed')}: {verdict}"
+            yield (
+                f"{SCHEDULE} - {row}: {change}, 95 % interval,"
+                f" {counted(found.n_pairs, 'seed')}: {verdict}"
+            )
 
 
 def _mean_and_deviation(losses: Mapping[int, float]) -> str:
@@ -96,19 +136,30 @@ def train(
     seed: int,
     on_step: Callable[[], None] = lambda: None,
 ) -> tuple[list[float], float]:
-    """Train a language model with a schedule's regularization, and measure the test text once, after the last epoch.
+    """Train a language model with a schedule's regularization, and measure the test
+    text once, after the last epoch.
 
-    tokens: the three texts (N,), on their device. The learning rate follows the loss on tokens["valid"], as in a
-    search. The seed decides weights and draws; no network starts like one of a search. Returns mean losses in nats per
-    word: of the validation text after each epoch, and of the test text. DivergedError for a loss that is not finite.
+    tokens: the three texts (N,), on their device. The learning rate follows the loss on
+    tokens["valid"], as in a search. The seed decides weights and draws; no network
+    starts like one of a search. Returns mean losses in nats per word: of the validation
+    text after each epoch, and of the test text. DivergedError for a loss that is not
+    finite.
     """
     device, length = tokens["train"].device, config.sequence_length
-    by_epoch = ScheduleAugmentation(schedule).regularization_by_epoch(config.epochs, device)
-    network = network_of(config, n_words, derived_seed(seed, "an evaluation on text")).to(device)
+    by_epoch = ScheduleAugmentation(schedule).regularization_by_epoch(
+        config.epochs, device
+    )
+    network = network_of(
+        config, n_words, derived_seed(seed, "an evaluation on text")
+    ).to(device)
     optimizer, learning_rate = optimizer_of(config, network.parameters())
-    stream = TokenStream(tokens["train"], config.batch_size, length, network.zero_state, FILES["train"])
+    stream = TokenStream(
+        tokens["train"], config.batch_size, length, network.zero_state, FILES["train"]
+    )
     val_losses: list[float] = []
-    with default_generators(device, derived_seed(seed, "default generators of an evaluation on text")):
+    with default_generators(
+        device, derived_seed(seed, "default generators of an evaluation on text")
+    ):
         for regularization, row, values in by_epoch:
             regularization.give(network, optimizer, row)
             network.train()
@@ -116,14 +167,19 @@ def train(
                 passage, following = stream.next()
                 prediction = network(passage)
                 stream.carry(prediction.state)
-                loss = next_word_loss(prediction, following) + regularization.penalty(prediction, following, values)
+                loss = next_word_loss(prediction, following) + regularization.penalty(
+                    prediction, following, values
+                )
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
                 on_step()
             val_losses.append(measured_loss(network, tokens["valid"], length))
             if not math.isfinite(val_losses[-1]):
-                raise DivergedError(f"the loss of epoch {len(val_losses)} is not finite; lower the learning rate")
+                raise DivergedError(
+                    f"the loss of epoch {len(val_losses)} is not finite; lower the"
+                    " learning rate"
+                )
             learning_rate.observe(val_losses[-1])
     return val_losses, measured_loss(network, tokens["test"], length)
 
@@ -142,12 +198,15 @@ def evaluate(
     progress: bool = False,
     **settings: Any,
 ) -> TextEvaluation:
-    """Train language models with a schedule of hba.text.search and with baselines, and measure them on the test text.
+    """Train language models with a schedule of hba.text.search and with baselines, and
+    measure them on the test text.
 
-    schedule: a schedule, or its file or folder. data: the folder of text; None for that of the search. against: names
-    of BASELINES. out: a folder for results.json, which is written after each training. resume: continue the evaluation
-    in `out`; you can add seeds and baselines. settings: fields of hba.text.TextEvaluationConfig, by default as in the
-    search. Raises HbaError for arguments that cannot work, DivergedError for a loss that is not finite.
+    schedule: a schedule, or its file or folder. data: the folder of text; None for that
+    of the search. against: names of BASELINES. out: a folder for results.json, which is
+    written after each training. resume: continue the evaluation in `out`; you can add
+    seeds and baselines. settings: fields of hba.text.TextEvaluationConfig, by default
+    as in the search. Raises HbaError for arguments that cannot work, DivergedError for
+    a loss that is not finite.
     """
     check_single_process("an evaluation")
     if resume and out is None:
@@ -155,12 +214,23 @@ def evaluate(
     callback, folder = callback or TrainingsBar(), None if out is None else Path(out)
     found = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
     rows = {SCHEDULE: found, **_baselines(found, tuple(words(against)))}
-    searched, names = settings_of(found), TextTrainingConfig.model_fields.keys() - {"device"}
+    searched, names = (
+        settings_of(found),
+        TextTrainingConfig.model_fields.keys() - {"device"},
+    )
     # Batch sizes and learning rates of a search on images do not suit text.
-    known = {name: searched[name] for name in names & searched.keys()} if "vocabulary_size" in searched else {}
-    config = TextEvaluationConfig.make({**known, **settings, **({} if data is None else {"data": data})})
+    known = (
+        {name: searched[name] for name in names & searched.keys()}
+        if "vocabulary_size" in searched
+        else {}
+    )
+    config = TextEvaluationConfig.make(
+        {**known, **settings, **({} if data is None else {"data": data})}
+    )
     if f"{DROPOUT}.{HIDDEN}" in found.space.names and config.layers == 1:
-        raise SettingsError(f"layers must be at least 2 for a schedule of {DROPOUT}.{HIDDEN}, got 1")
+        raise SettingsError(
+            f"layers must be at least 2 for a schedule of {DROPOUT}.{HIDDEN}, got 1"
+        )
     corpus = Corpus.read(config.data, config.vocabulary_size)
     identity = {
         "settings": config.model_dump(mode="json", exclude={"seeds", "data", "device"}),
@@ -169,38 +239,80 @@ def evaluate(
         "values": found.values.tolist(),
     }
     with run_lock(folder):
-        done = {} if folder is None else _stored(folder / RESULTS_NAME, identity, resume)
-        device, wanted = find_device(config.device), [(row, seed) for seed in range(config.seeds) for row in rows]
+        done = (
+            {} if folder is None else _stored(folder / RESULTS_NAME, identity, resume)
+        )
+        device, wanted = (
+            find_device(config.device),
+            [(row, seed) for seed in range(config.seeds) for row in rows],
+        )
         tokens = {name: words.to(device) for name, words in corpus.tokens.items()}
         missing = [key for key in wanted if key not in done]
-        steps = (len(tokens["train"]) // config.batch_size - 1) // config.sequence_length * config.epochs
-        callback.begin(len(missing), steps, "words", config.batch_size * config.sequence_length)
+        steps = (
+            (len(tokens["train"]) // config.batch_size - 1)
+            // config.sequence_length
+            * config.epochs
+        )
+        callback.begin(
+            len(missing), steps, "words", config.batch_size * config.sequence_length
+        )
         for row, seed in missing:
-            val_losses, test_loss = train(config, tokens, len(corpus.vocabulary), rows[row], seed, callback.step_done)
+            val_losses, test_loss = train(
+                config,
+                tokens,
+                len(corpus.vocabulary),
+                rows[row],
+                seed,
+                callback.step_done,
+            )
             done[row, seed] = TextTraining(row, seed, val_losses[-1], test_loss)
             if folder is not None:
                 trainings = [one._asdict() for one in done.values()]
-                content = {"format": "hba-text-evaluation", "identity": identity, "trainings": trainings}
-                write_text(folder / RESULTS_NAME, json.dumps({**content, **environment(device)}, indent=2) + "\n")
-            callback.ended(f"{row}, seed {seed}: test perplexity {in_words(perplexity(test_loss))}")
+                content = {
+                    "format": "hba-text-evaluation",
+                    "identity": identity,
+                    "trainings": trainings,
+                }
+                write_text(
+                    folder / RESULTS_NAME,
+                    json.dumps({**content, **environment(device)}, indent=2) + "\n",
+                )
+            callback.ended(
+                f"{row}, seed {seed}: test perplexity {in_words(perplexity(test_loss))}"
+            )
     return TextEvaluation(tuple(done[key] for key in wanted))
 
 
 def _baselines(schedule: Schedule, names: Sequence[str]) -> dict[str, Schedule]:
-    """The baselines by name. ScheduleError for a schedule that cannot train a language model."""
+    """The baselines by name. ScheduleError for a schedule that cannot train a language
+    model.
+    """
     known = {*tunable(), *(f"{DROPOUT}.{name}" for name in DROPOUTS)} - {DROPOUT}
-    tuned = {one.name: {one.name, one.group.replace("_", "-")} for one in schedule.space.regularizers}
+    tuned = {
+        one.name: {one.name, one.group.replace("_", "-")}
+        for one in schedule.space.regularizers
+    }
     of_images = [name for name, own in tuned.items() if not own & known]
-    if names_of_images := [*(one.name for one in schedule.space.operations), *of_images]:
-        raise ScheduleError(f"a language model has no {names_of_images[0]}; for images, use hba evaluate")
+    if names_of_images := [
+        *(one.name for one in schedule.space.operations),
+        *of_images,
+    ]:
+        raise ScheduleError(
+            f"a language model has no {names_of_images[0]}; for images, use hba"
+            " evaluate"
+        )
     for name in names:
         if name not in BASELINES:
             raise SettingsError(f"against: {unknown('baseline', name, BASELINES)}")
     return {name: BASELINES[name](schedule) for name in names}
 
 
-def _stored(path: Path, identity: Mapping[str, Any], resume: bool) -> dict[tuple[str, int], TextTraining]:
-    """Trainings by row and seed. RunError for a file of another evaluation, or one that is not to be resumed."""
+def _stored(
+    path: Path, identity: Mapping[str, Any], resume: bool
+) -> dict[tuple[str, int], TextTraining]:
+    """Trainings by row and seed. RunError for a file of another evaluation, or one that
+    is not to be resumed.
+    """
     if path.exists() and not resume:
         raise RunError(f"{path} exists already: add --resume")
     if not resumes(resume, path):
@@ -209,6 +321,11 @@ def _stored(path: Path, identity: Mapping[str, Any], resume: bool) -> dict[tuple
         content = json.loads(read_text(path))
         if content["identity"] != identity:
             raise ValueError("it is of another schedule, text or settings")
-        return {(one["row"], one["seed"]): TextTraining(**one) for one in content["trainings"]}
+        return {
+            (one["row"], one["seed"]): TextTraining(**one)
+            for one in content["trainings"]
+        }
     except (ValueError, LookupError, TypeError, OSError) as error:
-        raise RunError(f"{path} cannot be resumed: {reason_of(error)}; choose another --out") from None
+        raise RunError(
+            f"{path} cannot be resumed: {reason_of(error)}; choose another --out"
+        ) from None

@@ -1,13 +1,15 @@
-"""The LSTM language model on which STN (MacKay et al. 2019) tunes regularisation, and its dropouts.
+"""The LSTM language model on which STN (MacKay et al. 2019) tunes regularisation, and
+its dropouts.
 
 symbol       in the code                          shape
 x_t, h_t     words and states of a layer          (B, H)
 c_t          cell                                 (B, H)
 i, f, g, o   gates, in PyTorch's order            (B, H) each
 
-It consists of linear layers, because PyTorch's own LSTM has neither hyper-layers nor dropout of its recurrent weights.
-Dropout modules are named after what they drop: words, input, hidden, output, weights (STN, section 4.2). Each may have
-its own rate for each column of a batch, except for the weights, which have one rate for the whole batch.
+It consists of linear layers, because PyTorch's own LSTM has neither hyper-layers nor
+dropout of its recurrent weights. Dropout modules are named after what they drop: words,
+input, hidden, output, weights (STN, section 4.2). Each may have its own rate for each
+column of a batch, except for the weights, which have one rate for the whole batch.
 """
 
 import math
@@ -23,25 +25,34 @@ from hba.hypernet.dropout import RatedDropout, scaled_mask
 from hba.text.reader import Passage, Prediction, columns_of
 
 MEASURE_COLUMNS = 10
-"""Number of columns in which a text is measured in parallel. Each begins with a zero state."""
+"""Number of columns in which a text is measured in parallel. Each begins with a zero
+state.
+"""
 MOST_NATS = 700.0
 """The perplexity of a larger loss would not be finite."""
 EMBEDDING_BOUND = 0.1
-"""Word vectors are initialised from U(-0.1, 0.1), as in Merity et al. 2018; linear layers as in PyTorch."""
+"""Word vectors are initialised from U(-0.1, 0.1), as in Merity et al. 2018; linear
+layers as in PyTorch.
+"""
 WEIGHTS = ("weight", "weight_0", "weight_U")
-"""Matrices (outputs, inputs) of a linear layer, and of the hyper-layer that replaces it."""
+"""Matrices (outputs, inputs) of a linear layer, and of the hyper-layer that replaces
+it.
+"""
 
 
 class VariationalDropout(RatedDropout):
-    """One mask for all words of a passage: x (B, T, H), drawn for B and H. Ref: Gal and Ghahramani 2016."""
+    """One mask for all words of a passage: x (B, T, H), drawn for B and H. Ref: Gal and
+    Ghahramani 2016.
+    """
 
     def dropped(self, x: Tensor, *further: Any, rate: Tensor) -> Tensor:
         return x * scaled_mask((len(x), 1, x.shape[2]), rate.to(x).view(-1, 1, 1))
 
 
 class EmbeddingDropout(RatedDropout):
-    """Drops words wherever they occur in a passage: x (B, T, H) of tokens (B, T). Each word has one random number for
-    the whole batch, which is compared with each column's rate. Ref: Gal and Ghahramani 2016.
+    """Drops words wherever they occur in a passage: x (B, T, H) of tokens (B, T). Each
+    word has one random number for the whole batch, which is compared with each column's
+    rate. Ref: Gal and Ghahramani 2016.
     """
 
     def __init__(self, n_words: int, p: float = 0.0) -> None:
@@ -56,13 +67,16 @@ class EmbeddingDropout(RatedDropout):
 
 
 class WeightDropout(RatedDropout):
-    """DropConnect on a linear layer, or the hyper-layer that replaces it. Returns the layer as a function with the
-    same dropped weights for all words of a passage. Ref: Wan et al. 2013; Merity et al. 2018.
+    """DropConnect on a linear layer, or the hyper-layer that replaces it. Returns the
+    layer as a function with the same dropped weights for all words of a passage. Ref:
+    Wan et al. 2013; Merity et al. 2018.
     """
 
     of_batch = True
 
-    def dropped(self, x: nn.Module, *further: Any, rate: Tensor) -> Callable[[Tensor], Tensor]:
+    def dropped(
+        self, x: nn.Module, *further: Any, rate: Tensor
+    ) -> Callable[[Tensor], Tensor]:
         weights = {name: one for name, one in x.named_parameters() if name in WEIGHTS}
         first = next(iter(weights.values()))
         mask = scaled_mask(first.shape, rate.flatten()[0].to(first))
@@ -71,7 +85,9 @@ class WeightDropout(RatedDropout):
 
 
 class LstmLayer(nn.Module):
-    """Both matrices hold all four gates, as in PyTorch's LSTM, with one bias instead of two."""
+    """Both matrices hold all four gates, as in PyTorch's LSTM, with one bias instead of
+    two.
+    """
 
     def __init__(self, n_inputs: int, width: int) -> None:
         super().__init__()
@@ -79,9 +95,14 @@ class LstmLayer(nn.Module):
         self.recurrent = nn.Linear(width, 4 * width, bias=False)
 
     def forward(
-        self, x: Tensor, state: Tensor, cell: Tensor, recurrent: Callable[[Tensor], Tensor]
+        self,
+        x: Tensor,
+        state: Tensor,
+        cell: Tensor,
+        recurrent: Callable[[Tensor], Tensor],
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """x (B, T, n_inputs), state and cell (B, H) to states (B, T, H), and the last state and cell.
+        """x (B, T, n_inputs), state and cell (B, H) to states (B, T, H), and the last
+        state and cell.
 
         recurrent: self.recurrent, or the same after dropout.
         """
@@ -95,7 +116,9 @@ class LstmLayer(nn.Module):
 
 
 class LstmLanguageModel(nn.Module):
-    """n_words: of the vocabulary. width: of word vectors and of layers. Embedding and decoder do not share weights."""
+    """n_words: of the vocabulary. width: of word vectors and of layers. Embedding and
+    decoder do not share weights.
+    """
 
     def __init__(self, n_words: int, width: int = 650, n_layers: int = 2) -> None:
         super().__init__()
@@ -119,14 +142,20 @@ class LstmLanguageModel(nn.Module):
             if number:
                 x = self.hidden(x)
             assert isinstance(layer, LstmLayer)
-            x, state, cell = layer(x, *passage.state[:, number], self.weights(layer.recurrent))
+            x, state, cell = layer(
+                x, *passage.state[:, number], self.weights(layer.recurrent)
+            )
             behind.append(torch.stack([state, cell]))
         dropped = self.output(x)
         return Prediction(self.decoder(dropped), x, dropped, torch.stack(behind, dim=1))
 
     def zero_state(self, n_columns: int) -> Tensor:
-        """Hidden state and cell of each layer, (2, layers, B, H), that the first passage of a text begins with."""
-        return torch.zeros(2, self.n_layers, n_columns, self.width, device=self.embedding.weight.device)
+        """Hidden state and cell of each layer, (2, layers, B, H), that the first
+        passage of a text begins with.
+        """
+        return torch.zeros(
+            2, self.n_layers, n_columns, self.width, device=self.embedding.weight.device
+        )
 
 
 def next_word_loss(prediction: Prediction, following: Tensor) -> Tensor:
@@ -136,9 +165,11 @@ def next_word_loss(prediction: Prediction, following: Tensor) -> Tensor:
 
 @torch.no_grad()
 def measured_loss(network: LstmLanguageModel, tokens: Tensor, length: int) -> float:
-    """Mean loss in nats per word of the text (N,), without the first word of each column and the division's remainder.
+    """Mean loss in nats per word of the text (N,), without the first word of each
+    column and the division's remainder.
 
-    The network is measured in eval mode, and its mode is restored. The host waits for the device only at the end.
+    The network is measured in eval mode, and its mode is restored. The host waits for
+    the device only at the end.
     """
     was_training = network.training
     network.eval()
@@ -148,7 +179,9 @@ def measured_loss(network: LstmLanguageModel, tokens: Tensor, length: int) -> fl
     for start in range(0, columns.shape[1] - 1, length):
         words = columns[:, start : start + length + 1]
         prediction = network(Passage(words[:, :-1], state))
-        total += F.cross_entropy(prediction.logits.flatten(0, 1), words[:, 1:].flatten(), reduction="sum")
+        total += F.cross_entropy(
+            prediction.logits.flatten(0, 1), words[:, 1:].flatten(), reduction="sum"
+        )
         state = prediction.state
     network.train(was_training)
     return float(total) / columns[:, 1:].numel()

@@ -18,14 +18,25 @@ from hba.algorithms.task import Task
 from hba.distributed.process_info import check_single_process
 from hba.errors import SettingsError
 from hba.policy.space import SearchSpace
-from hba.policy_search.callbacks import Plan, SearchCallback, SearchProgress, SearchResult
+from hba.policy_search.callbacks import (
+    Plan,
+    SearchCallback,
+    SearchProgress,
+    SearchResult,
+)
 from hba.policy_search.checkpoint import RunFolder
 from hba.policy_search.config import from_config
 from hba.policy_search.context import Metrics, SearchContext, identity_of_space
 from hba.policy_search.trainer import SearchTrainer
 from hba.regularization.groups import hyperparameters_of
 from hba.text.config import TextSearchConfig, TextTrainingConfig
-from hba.text.lstm import LstmLanguageModel, in_words, measured_loss, next_word_loss, perplexity
+from hba.text.lstm import (
+    LstmLanguageModel,
+    in_words,
+    measured_loss,
+    next_word_loss,
+    perplexity,
+)
 from hba.text.reader import FILES, Corpus, Prediction, TokenStream
 from hba.training.optim import Parameters, Plateau
 from hba.utils.devices import explained_memory_errors, find_device, own_state
@@ -40,19 +51,28 @@ SEARCHED = ("train", "valid")
 
 
 class ClippedSGD(SGD):
-    """SGD without momentum. The gradient is clipped to the norm clip_norm after the weight decay is added, as in a
-    search that tunes the weight decay in the loss. together: clip all groups of parameters as one, or separately.
+    """SGD without momentum. The gradient is clipped to the norm clip_norm after the
+    weight decay is added, as in a search that tunes the weight decay in the loss.
+    together: clip all groups of parameters as one, or separately.
     """
 
     def __init__(
-        self, parameters: Parameters, learning_rate: float, weight_decay: float, clip_norm: float, together: bool = True
+        self,
+        parameters: Parameters,
+        learning_rate: float,
+        weight_decay: float,
+        clip_norm: float,
+        together: bool = True,
     ) -> None:
         super().__init__(parameters, lr=learning_rate, weight_decay=weight_decay)
         self.clip_norm, self.together = clip_norm, together
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        groups = [(group, [one for one in group["params"] if one.grad is not None]) for group in self.param_groups]
+        groups = [
+            (group, [one for one in group["params"] if one.grad is not None])
+            for group in self.param_groups
+        ]
         for group, parameters in groups:
             for one in parameters if group["weight_decay"] else ():
                 one.grad.add_(one, alpha=group["weight_decay"])
@@ -67,19 +87,33 @@ class ClippedSGD(SGD):
 def optimizer_of(
     config: TextTrainingConfig, parameters: Parameters, together: bool = True
 ) -> tuple[Optimizer, Plateau]:
-    """The optimizer of the weights, and the schedule of its learning rate, which follows the validation loss."""
-    optimizer = ClippedSGD(parameters, config.learning_rate, config.weight_decay, config.clip_norm, together)
+    """The optimizer of the weights, and the schedule of its learning rate, which
+    follows the validation loss.
+    """
+    optimizer = ClippedSGD(
+        parameters,
+        config.learning_rate,
+        config.weight_decay,
+        config.clip_norm,
+        together,
+    )
     return optimizer, Plateau(optimizer, config.patience_epochs, factor=QUARTER)
 
 
-def network_of(config: TextTrainingConfig, n_words: int, seed: int) -> LstmLanguageModel:
-    with default_generators(torch.device("cpu"), derived_seed(seed, "weights of a language model")):
+def network_of(
+    config: TextTrainingConfig, n_words: int, seed: int
+) -> LstmLanguageModel:
+    with default_generators(
+        torch.device("cpu"), derived_seed(seed, "weights of a language model")
+    ):
         return LstmLanguageModel(n_words, config.width, config.layers)
 
 
 @dataclass(frozen=True)
 class TextTask(Task):
-    """tokens (N,): by the names of the texts, on the device. network: before its first step."""
+    """tokens (N,): by the names of the texts, on the device. network: before its first
+    step.
+    """
 
     config: TextSearchConfig
     space: SearchSpace
@@ -87,7 +121,9 @@ class TextTask(Task):
     network: LstmLanguageModel
 
     @staticmethod
-    def of(config: TextSearchConfig, corpus: Corpus, device: torch.device) -> "TextTask":
+    def of(
+        config: TextSearchConfig, corpus: Corpus, device: torch.device
+    ) -> "TextTask":
         network = network_of(config, len(corpus.vocabulary), config.seed).to(device)
         tuned = hyperparameters_of(config.tune, lambda: network, config.weight_decay)
         space = SearchSpace((), count_probabilities=(1.0,), regularizers=tuned)
@@ -99,8 +135,12 @@ class TextTask(Task):
         return self.tokens["train"].device
 
     def noise(self, n_rows: int, generator: torch.Generator) -> Tensor:
-        """epsilon (B, n): as in Task, with equal rows for dropouts with one rate per batch (STN, appendix D)."""
-        drawn = torch.randn(n_rows, self.space.n, generator=generator, device=self.device)
+        """epsilon (B, n): as in Task, with equal rows for dropouts with one rate per
+        batch (STN, appendix D).
+        """
+        drawn = torch.randn(
+            n_rows, self.space.n, generator=generator, device=self.device
+        )
         for name, column in self.regularization.dropout_columns.items():
             if getattr(self.network.get_submodule(name), "of_batch", False):
                 drawn[:, column] = drawn[0, column]
@@ -117,8 +157,12 @@ class TextTask(Task):
         stream.carry(prediction.state)
 
     def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
-        """The response is clipped together with the current weights if both learn from one loss."""
-        return optimizer_of(self.config, parameters, self.config.algorithm.response not in APART)
+        """The response is clipped together with the current weights if both learn from
+        one loss.
+        """
+        return optimizer_of(
+            self.config, parameters, self.config.algorithm.response not in APART
+        )
 
     def train_stream(self) -> TokenStream:
         return self.val_stream(self.config.batch_size, "train")
@@ -128,7 +172,9 @@ class TextTask(Task):
         return TokenStream(self.tokens[part], batch_size, length, state_of, FILES[part])
 
     def generator(self) -> torch.Generator:
-        return generator_for(self.config.seed, "perturbations of a search on text", self.device)
+        return generator_for(
+            self.config.seed, "perturbations of a search on text", self.device
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +184,9 @@ class TextSearchContext(SearchContext):
     corpus: Corpus
 
     @staticmethod
-    def of(config: TextSearchConfig, corpus: Corpus, device: torch.device) -> "TextSearchContext":
+    def of(
+        config: TextSearchConfig, corpus: Corpus, device: torch.device
+    ) -> "TextSearchContext":
         task = TextTask.of(config, corpus, device)
         identity = {
             "text": ", ".join(corpus.sha256.values()),
@@ -147,14 +195,27 @@ class TextSearchContext(SearchContext):
         }
         model = f"lstm-{config.layers}x{config.width}"
         return TextSearchContext(
-            config=config, task=task, networks=lambda _: task.network, identity=identity, model=model, corpus=corpus
+            config=config,
+            task=task,
+            networks=lambda _: task.network,
+            identity=identity,
+            model=model,
+            corpus=corpus,
         )
 
-    def measure(self, state: SearchState[Any], epoch: int, train_loss: float, train_error_percent: float) -> Metrics:
+    def measure(
+        self,
+        state: SearchState[Any],
+        epoch: int,
+        train_loss: float,
+        train_error_percent: float,
+    ) -> Metrics:
         """learning_rate: of the epoch that ended."""
         network = state.to_module()
         assert isinstance(network, LstmLanguageModel)
-        val_loss = measured_loss(network, self.task.tokens["valid"], self.config.sequence_length)
+        val_loss = measured_loss(
+            network, self.task.tokens["valid"], self.config.sequence_length
+        )
         return {
             "train_perplexity": perplexity(train_loss),
             "val_loss": val_loss,
@@ -163,13 +224,19 @@ class TextSearchContext(SearchContext):
         }
 
     def plan(self, **common: Any) -> Plan:
-        """The first note gives the length of the texts, and the share of their words that the model does not know."""
+        """The first note gives the length of the texts, and the share of their words
+        that the model does not know.
+        """
         texts = ", ".join(
-            f"{len(words):,} words in {FILES[name]} ({(words == 0).double().mean():.1%} unknown)"
+            f"{len(words):,} words in {FILES[name]} ({(words == 0).double().mean():.1%}"
+            " unknown)"
             for name, words in self.task.tokens.items()
         )
         words = self.config.batch_size * self.config.sequence_length
-        notes = (f"Text: {texts}; the model knows {len(self.corpus.vocabulary):,} words", *common.pop("notes"))
+        notes = (
+            f"Text: {texts}; the model knows {len(self.corpus.vocabulary):,} words",
+            *common.pop("notes"),
+        )
         return Plan(batch_size=words, notes=notes, **common)
 
     def provenance(self) -> dict[str, Any]:
@@ -188,7 +255,10 @@ class TextProgress(SearchProgress):
     unit = "words"
 
     def measured(self, metrics: Mapping[str, float | None]) -> str:
-        train, val = (in_words(metrics[f"{part}_perplexity"] or math.nan) for part in ("train", "val"))
+        train, val = (
+            in_words(metrics[f"{part}_perplexity"] or math.nan)
+            for part in ("train", "val")
+        )
         return f"perplexity {train} in training, {val} in validation"
 
 
@@ -204,13 +274,16 @@ def search(
     progress: bool = False,
     **settings: Any,
 ) -> SearchResult:
-    """Find a schedule of regularization for a language model on a folder of text, in one training.
+    """Find a schedule of regularization for a language model on a folder of text, in
+    one training.
 
-    data: the folder, with train.txt and valid.txt. out: a folder for policy.json, config.json, metrics.csv and the
-    checkpoint. resume: resume the run in `out`; data may have moved. progress: show a bar in a terminal or a notebook.
-    settings: fields of hba.text.TextSearchConfig and of its algorithm.
+    data: the folder, with train.txt and valid.txt. out: a folder for policy.json,
+    config.json, metrics.csv and the checkpoint. resume: resume the run in `out`; data
+    may have moved. progress: show a bar in a terminal or a notebook. settings: fields
+    of hba.text.TextSearchConfig and of its algorithm.
 
-    HbaError for arguments that cannot work, DivergedError for a loss that is not finite; `out` has the results so far.
+    HbaError for arguments that cannot work, DivergedError for a loss that is not
+    finite; `out` has the results so far.
     """
     check_single_process("a search on text")
     if resume and out is None:
@@ -218,7 +291,9 @@ def search(
     given = settings if data is None else {**settings, "data": data}
     folder = None if out is None else RunFolder(Path(out))
     with run_lock(None if folder is None else folder.path):
-        if folder is not None and (resumes(resume, folder.config) if data is not None else resume):
+        if folder is not None and (
+            resumes(resume, folder.config) if data is not None else resume
+        ):
             config = from_config(TextSearchConfig, folder.path, given, resume=True)
         else:
             config = TextSearchConfig.make(given)
@@ -226,8 +301,12 @@ def search(
                 folder.check_free()
         device = find_device(config.device)
         corpus = Corpus.read(config.data, config.vocabulary_size, SEARCHED)
-        with default_generators(device, derived_seed(config.seed, "default generators")):
-            trainer = SearchTrainer(TextSearchContext.of(config, corpus, device), folder)
+        with default_generators(
+            device, derived_seed(config.seed, "default generators")
+        ):
+            trainer = SearchTrainer(
+                TextSearchContext.of(config, corpus, device), folder
+            )
             if folder is not None:
                 folder.write_config(config.flat())
             return trainer.run(callback or SearchCallback())

@@ -1,7 +1,8 @@
-"""Automatic mixed precision (the setting `fast`): layers compute in bfloat16, in the memory format channels_last.
+"""Automatic mixed precision (the setting `fast`): layers compute in bfloat16, in the
+memory format channels_last.
 
-Weights, gradients, optimizer steps, the loss and the statistics of BatchNorm stay in float32. bfloat16 has the range of
-float32, so the loss need not be scaled.
+Weights, gradients, optimizer steps, the loss and the statistics of BatchNorm stay in
+float32. bfloat16 has the range of float32, so the loss need not be scaled.
 """
 
 import torch
@@ -19,12 +20,18 @@ def enable_amp(network: nn.Module) -> None:
 
 
 def amp_forward(network: nn.Module, images: Tensor) -> Tensor:
-    """Logits (B, classes) in float32 for images (B, C, H, W). SettingsError for a network that fails in bfloat16."""
+    """Logits (B, classes) in float32 for images (B, C, H, W). SettingsError for a
+    network that fails in bfloat16.
+    """
     try:
         with torch.autocast(images.device.type, torch.bfloat16):
-            logits: Tensor = network(images.contiguous(memory_format=torch.channels_last))
+            logits: Tensor = network(
+                images.contiguous(memory_format=torch.channels_last)
+            )
     except torch.OutOfMemoryError:
         raise
     except RuntimeError as error:
-        raise SettingsError(f"fast does not work with this network ({reason_of(error)}); omit it") from None
+        raise SettingsError(
+            f"fast does not work with this network ({reason_of(error)}); omit it"
+        ) from None
     return logits.float()

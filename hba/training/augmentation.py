@@ -1,4 +1,6 @@
-"""The augmentation of a training, before the baseline augmentation: a schedule, nothing, or your own function."""
+"""The augmentation of a training, before the baseline augmentation: a schedule,
+nothing, or your own function.
+"""
 
 import dataclasses
 import hashlib
@@ -21,40 +23,50 @@ from hba.schedule.recipes import RECIPE
 from hba.schedule.schedule import Schedule
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
-"""A function of images (B, C, H, W), float in [0, 1], and a generator on their device; returns new images."""
+"""A function of images (B, C, H, W), float in [0, 1], and a generator on their device;
+returns new images.
+"""
 
 
 class Augmentation(Protocol):
-    """An augmentation for a whole training, as a row of an evaluation: `hba.evaluate(..., against=[Mine()])`.
+    """An augmentation for a whole training, as a row of an evaluation:
+    `hba.evaluate(..., against=[Mine()])`.
 
-    Your class needs no base class, only the members below. Its row is named by its attribute `name` (a string), or else
-    by the class. It must be picklable if jobs run in their own processes. If several processes share every batch, each
-    calls it with the whole batch. With an attribute `shares_batches = True`, it gets only the images of its process,
-    and must draw with hba.distributed.collectives.draw_then_shard. An example is in docs/extending.md.
+    Your class needs no base class, only the members below. Its row is named by its
+    attribute `name` (a string), or else by the class. It must be picklable if jobs run
+    in their own processes. If several processes share every batch, each calls it with
+    the whole batch. With an attribute `shares_batches = True`, it gets only the images
+    of its process, and must draw with hba.distributed.collectives.draw_then_shard. An
+    example is in docs/extending.md.
 
-    An optional method `mixing_by_epoch(epochs)` returns a hba.Mixing for each epoch, or an empty sequence. Each batch
-    is then mixed by Mixup or CutMix after everything else.
+    An optional method `mixing_by_epoch(epochs)` returns a hba.Mixing for each epoch, or
+    an empty sequence. Each batch is then mixed by Mixup or CutMix after everything
+    else.
     """
 
     @property
     def definition(self) -> str:
-        """A string that is equal for augmentations that do the same, in this process or a later one, and for no others.
-        A resumed evaluation recognises its rows by it.
+        """A string that is equal for augmentations that do the same, in this process or
+        a later one, and for no others. A resumed evaluation recognises its rows by it.
         """
         ...
 
     def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
-        """Return a function of a batch for each of `epochs` epochs. It returns a new tensor (B, C, H, W), float in
-        [0, 1], on the device of the training images `train`, and must not write into its input.
+        """Return a function of a batch for each of `epochs` epochs. It returns a new
+        tensor (B, C, H, W), float in [0, 1], on the device of the training images
+        `train`, and must not write into its input.
 
-        Draw from the generator that each call gets, or from torch's default ones; the training's seed decides both.
+        Draw from the generator that each call gets, or from torch's default ones; the
+        training's seed decides both.
         """
         ...
 
 
 @dataclass(frozen=True)
 class EpochPolicy:
-    """The function of an epoch: `apply`, which is the same for all epochs, with the epoch's own tensors."""
+    """The function of an epoch: `apply`, which is the same for all epochs, with the
+    epoch's own tensors.
+    """
 
     apply: Callable[..., Tensor]
     tensors: tuple[Tensor, ...] = ()
@@ -64,7 +76,9 @@ class EpochPolicy:
 
 
 class EpochRegularization(NamedTuple):
-    """Regularizers in one epoch. row: their values by name. values (n,): all values of the epoch, on the device."""
+    """Regularizers in one epoch. row: their values by name. values (n,): all values of
+    the epoch, on the device.
+    """
 
     acts: Regularization
     row: Mapping[str, float]
@@ -73,9 +87,11 @@ class EpochRegularization(NamedTuple):
 
 @dataclass(frozen=True)
 class ScheduleAugmentation:
-    """A schedule, stretched to the epochs of the training, with its own fill colour; None leaves images unchanged.
+    """A schedule, stretched to the epochs of the training, with its own fill colour;
+    None leaves images unchanged.
 
-    A recipe, which was made without images, fills with the mean colour of the training images instead of GRAY.
+    A recipe, which was made without images, fills with the mean colour of the training
+    images instead of GRAY.
     """
 
     schedule: Schedule | None
@@ -84,12 +100,17 @@ class ScheduleAugmentation:
 
     @property
     def definition(self) -> str:
-        """A hash of everything except the provenance and the functions of your own operations."""
+        """A hash of everything except the provenance and the functions of your own
+        operations.
+        """
         if self.schedule is None:
             return "unchanged"
         space = self.schedule.space
         content = {
-            "operations": [[row.name, row.magnitude_range, row.interpolation] for row in space.operations],
+            "operations": [
+                [row.name, row.magnitude_range, row.interpolation]
+                for row in space.operations
+            ],
             "copies": space.copies,
             "count_probabilities": space.count_probabilities,
             "fill": "mean" if _fills_with_mean(self.schedule) else self.schedule.fill,
@@ -100,42 +121,71 @@ class ScheduleAugmentation:
         if space.searches_count:
             content["searches_count"] = True
         if space.regularizers:
-            content["regularizers"] = [dataclasses.astuple(one) for one in space.regularizers]
-        return "schedule " + hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+            content["regularizers"] = [
+                dataclasses.astuple(one) for one in space.regularizers
+            ]
+        return (
+            "schedule " + hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+        )
 
     def by_epoch(self, epochs: int, train: Images | Tensor) -> Sequence[Augment]:
-        """As Augmentation.by_epoch; only the device of the training images matters, and for a recipe their colour."""
+        """As Augmentation.by_epoch; only the device of the training images matters, and
+        for a recipe their colour.
+        """
         if self.schedule is None or not self.schedule.space.acts_on_images:
             return [EpochPolicy(lambda images, generator: images)] * epochs
         stretched = self.schedule.stretched(epochs)
         space, fill = stretched.space, stretched.fill
         if _fills_with_mean(stretched):
-            fill = tuple(train.mean((0, 2, 3)).tolist()) if isinstance(train, Tensor) else train.mean_color()
+            fill = (
+                tuple(train.mean((0, 2, 3)).tolist())
+                if isinstance(train, Tensor)
+                else train.mean_color()
+            )
         on_device = partial(torch.tensor, dtype=torch.float32, device=train.device)
         rows, spreads = on_device(stretched.values), on_device(stretched.spread)
         is_spread, candidates = bool(spreads.any()), space.candidates(stretched.values)
 
-        def augment(means: Tensor, spread: Tensor, images: Tensor, generator: torch.Generator) -> Tensor:
-            draw, _ = draw_with_trace(space, means, len(images), generator, spread if is_spread else None)
-            return apply_operations(space, draw, images, fill_for(images, fill), candidates)
+        def augment(
+            means: Tensor, spread: Tensor, images: Tensor, generator: torch.Generator
+        ) -> Tensor:
+            draw, _ = draw_with_trace(
+                space, means, len(images), generator, spread if is_spread else None
+            )
+            return apply_operations(
+                space, draw, images, fill_for(images, fill), candidates
+            )
 
         means = mean_probabilities(space, rows, spreads if is_spread else None)
-        return [EpochPolicy(augment, of_epoch) for of_epoch in zip(means, spreads, strict=True)]
+        return [
+            EpochPolicy(augment, of_epoch)
+            for of_epoch in zip(means, spreads, strict=True)
+        ]
 
-    def regularization_by_epoch(self, epochs: int, device: torch.device) -> Sequence[EpochRegularization]:
-        """The regularization of each epoch; empty for none. The trainer calls this method if it exists."""
+    def regularization_by_epoch(
+        self, epochs: int, device: torch.device
+    ) -> Sequence[EpochRegularization]:
+        """The regularization of each epoch; empty for none. The trainer calls this
+        method if it exists.
+        """
         if self.schedule is None or not self.schedule.space.regularizers:
             return ()
         stretched = self.schedule.stretched(epochs)
         acts = Regularization(stretched.space.regularizers, stretched.space.n_of_policy)
         rows = torch.tensor(stretched.values, dtype=torch.float32, device=device)
-        return [EpochRegularization(acts, stretched.regularization(epoch), row) for epoch, row in enumerate(rows)]
+        return [
+            EpochRegularization(acts, stretched.regularization(epoch), row)
+            for epoch, row in enumerate(rows)
+        ]
 
     def mixing_by_epoch(self, epochs: int) -> Sequence[Mixing]:
         """How batches are mixed in each epoch; empty for a schedule without mixing."""
         if self.schedule is None or not self.schedule.space.mixing:
             return ()
-        return [Mixing.of(self.schedule.space, row) for row in self.schedule.stretched(epochs).values]
+        return [
+            Mixing.of(self.schedule.space, row)
+            for row in self.schedule.stretched(epochs).values
+        ]
 
 
 def _fills_with_mean(schedule: Schedule) -> bool:

@@ -22,13 +22,17 @@ from hba.utils.snapshot import restore, snapshot
 TRAININGS_NAME = "trainings"
 """Folder of unfinished trainings in the folder of an evaluation."""
 EVERY_SECONDS = 60.0
-"""Time between two checkpoints, the most that a kill can lose. Shorter trainings write no checkpoint."""
+"""Time between two checkpoints, the most that a kill can lose. Shorter trainings write
+no checkpoint.
+"""
 STATE_KEY = "way"  # of a TrainState in the file
 
 
 @dataclass
 class TrainState:
-    """What a training changes. epochs: loss and error of each. sums (2,): of both over the steps of the current one."""
+    """What a training changes. epochs: loss and error of each. sums (2,): of both over
+    the steps of the current one.
+    """
 
     network: nn.Module
     optimizer: Optimizer
@@ -41,7 +45,9 @@ class TrainState:
 
 
 class TrainCheckpoint:
-    """The file of a training. folder: None saves nothing. parts: what decides the results; its hash names the file."""
+    """The file of a training. folder: None saves nothing. parts: what decides the
+    results; its hash names the file.
+    """
 
     def __init__(self, folder: Path | None = None, parts: Iterable[str] = ()) -> None:
         identity = hashlib.sha256(json.dumps([1, *parts]).encode()).hexdigest()[:16]
@@ -49,21 +55,34 @@ class TrainCheckpoint:
         self._last_save = 0.0
 
     def restore(self, state: TrainState) -> None:
-        """Restore the state from the file; leave it at its beginning if there is none. RunError for a broken file."""
+        """Restore the state from the file; leave it at its beginning if there is none.
+        RunError for a broken file.
+        """
         self._last_save, path = time.monotonic(), self.path
         # Only the first of several processes needs access to the folder.
-        saved = broadcast_from_rank0(lambda: load_tensors(path) if path is not None and path.is_file() else None)
+        saved = broadcast_from_rank0(
+            lambda: load_tensors(path) if path is not None and path.is_file() else None
+        )
         if saved is not None:
             restore(state, saved[STATE_KEY])
             restore_default_generators(saved["default_generators"], state.sums.device)
 
     def save_regularly(self, state: TrainState) -> None:
-        """Save if EVERY_SECONDS have passed. Several processes, whose sums differ, save only between epochs."""
-        can_be = size() == 1 or len(state.epochs) * state.stream.batches_per_pass == state.step
-        if self.path is None or not (is_first() and can_be and time.monotonic() - self._last_save > EVERY_SECONDS):
+        """Save if EVERY_SECONDS have passed. Several processes, whose sums differ, save
+        only between epochs.
+        """
+        can_be = (
+            size() == 1
+            or len(state.epochs) * state.stream.batches_per_pass == state.step
+        )
+        if self.path is None or not (
+            is_first() and can_be and time.monotonic() - self._last_save > EVERY_SECONDS
+        ):
             return
         generators = default_generator_state(state.sums.device)
-        save_tensors(self.path, {STATE_KEY: snapshot(state), "default_generators": generators})
+        save_tensors(
+            self.path, {STATE_KEY: snapshot(state), "default_generators": generators}
+        )
         self._last_save = time.monotonic()
 
     def remove(self) -> None:

@@ -7,8 +7,9 @@ several labels      bool (B, classes)        binary cross entropy of the logits,
 mixed               MixedLabels              mean of the losses of both labels of an image,  error for the image's own
                                              weighted by their shares                        label
 
-The loss of mixed labels equals the loss of soft labels, as in torchvision's MixUp, because it is linear in the labels.
-Every training, search and measurement uses this loss and this error.
+The loss of mixed labels equals the loss of soft labels, as in torchvision's MixUp,
+because it is linear in the labels. Every training, search and measurement uses this
+loss and this error.
 """
 
 from functools import partial
@@ -33,7 +34,9 @@ def losses_of(logits: Tensor, labels: Tensor | MixedLabels) -> Tensor:
     if isinstance(labels, MixedLabels):
         return mean_over_labels(partial(losses_of, logits), labels)
     if is_multi_label(labels):
-        return F.binary_cross_entropy_with_logits(logits, labels.to(logits), reduction="none").mean(dim=1)
+        return F.binary_cross_entropy_with_logits(
+            logits, labels.to(logits), reduction="none"
+        ).mean(dim=1)
     return F.cross_entropy(logits, labels, reduction="none")
 
 
@@ -46,7 +49,9 @@ def loss_sum_of(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def error_share(logits: Tensor, labels: Tensor | MixedLabels) -> Tensor:
-    """Share () of the answers (B, classes) that are wrong; for several labels, 1 - mean average precision."""
+    """Share () of the answers (B, classes) that are wrong; for several labels, 1 - mean
+    average precision.
+    """
     if isinstance(labels, MixedLabels):
         labels = labels.labels
     if is_multi_label(labels):
@@ -55,10 +60,12 @@ def error_share(logits: Tensor, labels: Tensor | MixedLabels) -> Tensor:
 
 
 def mean_average_precision(scores: Tensor, labels: Tensor) -> Tensor:
-    """The mean average precision over the classes that have a positive, a scalar double on the exact_device.
+    """The mean average precision over the classes that have a positive, a scalar double
+    on the exact_device.
 
-    scores (N, classes), labels bool (N, classes). The average precision of a class is the mean, over its positives, of
-    the precision among all images that score at least as high. So equal scores count together, as in scikit-learn's
+    scores (N, classes), labels bool (N, classes). The average precision of a class is
+    the mean, over its positives, of the precision among all images that score at least
+    as high. So equal scores count together, as in scikit-learn's
     average_precision_score. If no class has a positive, the result is 1.
     """
     exact = exact_device(scores.device)
@@ -66,7 +73,9 @@ def mean_average_precision(scores: Tensor, labels: Tensor) -> Tensor:
     order = scores.T.contiguous().argsort(dim=1, descending=True)
     descending = -scores.T.gather(1, order)
     is_positive = labels.T.gather(1, order).double()
-    as_high = torch.searchsorted(descending.contiguous(), descending.contiguous(), right=True).clamp(min=1)
+    as_high = torch.searchsorted(
+        descending.contiguous(), descending.contiguous(), right=True
+    ).clamp(min=1)
     precision = is_positive.cumsum(dim=1).gather(1, as_high - 1) / as_high
     n_positive = is_positive.sum(dim=1)
     average = (precision * is_positive).sum(dim=1) / n_positive.clamp(min=1)

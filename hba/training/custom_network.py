@@ -1,4 +1,6 @@
-"""A network of your own instead of a named model: what trainings start from, and how it is recognized."""
+"""A network of your own instead of a named model: what trainings start from, and how it
+is recognized.
+"""
 
 import copy
 import hashlib
@@ -17,25 +19,37 @@ from hba.utils.files import reason_of
 from hba.utils.seeding import default_generators
 
 Given = nn.Module | Callable[[int], nn.Module]
-"""A network, of which every training has a copy, or a function from a training's seed to a fresh one."""
+"""A network, of which every training has a copy, or a function from a training's seed
+to a fresh one.
+"""
 
 
 @dataclass(frozen=True)
 class CustomNetwork:
-    """The network that trainings start from. Raises SettingsError unless it is a network or a function of the seed."""
+    """The network that trainings start from. Raises SettingsError unless it is a
+    network or a function of the seed.
+    """
 
     given: Given
 
     def __post_init__(self) -> None:
         if isinstance(self.given, type) or not callable(self.given):
-            kind = f"the class {self.given.__name__}" if isinstance(self.given, type) else type(self.given).__name__
-            raise SettingsError(f"network must be an nn.Module, or a function of the seed that makes one, got {kind}")
+            kind = (
+                f"the class {self.given.__name__}"
+                if isinstance(self.given, type)
+                else type(self.given).__name__
+            )
+            raise SettingsError(
+                "network must be an nn.Module, or a function of the seed that makes"
+                f" one, got {kind}"
+            )
 
     def fresh(self, seed: int, weights_seed: int) -> nn.Module:
         """A network for the training with this seed.
 
-        weights_seed: seed of torch's default generator while a function makes the network, so a function that ignores
-        its argument still makes the same network for the same seed. SettingsError for lazy layers or nothing to train.
+        weights_seed: seed of torch's default generator while a function makes the
+        network, so a function that ignores its argument still makes the same network
+        for the same seed. SettingsError for lazy layers or nothing to train.
         """
         if isinstance(self.given, nn.Module):
             network: object = copy.deepcopy(self.given)
@@ -47,11 +61,22 @@ class CustomNetwork:
                     torch.cuda.manual_seed(weights_seed)
                 network = self.given(seed)
         if not isinstance(network, nn.Module):
-            raise SettingsError(f"the function network must return an nn.Module, got {type(network).__name__}")
-        if any(is_lazy(tensor) for tensor in (*network.parameters(), *network.buffers())):
-            raise SettingsError("the network has lazy layers without weights; call it once on some images first")
+            raise SettingsError(
+                "the function network must return an nn.Module, got"
+                f" {type(network).__name__}"
+            )
+        if any(
+            is_lazy(tensor) for tensor in (*network.parameters(), *network.buffers())
+        ):
+            raise SettingsError(
+                "the network has lazy layers without weights; call it once on some"
+                " images first"
+            )
         if not any(parameter.requires_grad for parameter in network.parameters()):
-            raise SettingsError("the network must have parameters to train, but it has none, or all are frozen")
+            raise SettingsError(
+                "the network must have parameters to train, but it has none, or all are"
+                " frozen"
+            )
         return network
 
     @property
@@ -60,38 +85,75 @@ class CustomNetwork:
 
     @cached_property
     def definition(self) -> str:
-        """A string that is equal for networks that start alike: a hash of classes, layers, weights and what is frozen.
+        """A string that is equal for networks that start alike: a hash of classes,
+        layers, weights and what is frozen.
 
-        A function is represented by its network for seed 0. The code of forward functions is not compared.
+        A function is represented by its network for seed 0. The code of forward
+        functions is not compared.
         """
         kind = "copies" if isinstance(self.given, nn.Module) else "made by seed"
         return f"{self.name} {_digest(self.fresh(0, 0), kind, with_values=True)}"
 
     @property
     def structure(self) -> str:
-        """The same without the values of the weights: equal for networks that can load each other's weights."""
+        """The same without the values of the weights: equal for networks that can load
+        each other's weights.
+        """
         return _digest(self.fresh(0, 0), "structure", with_values=False)
 
     def check_takes(self, images: Images, image_size: int, n_classes: int) -> None:
-        """Try two black images in eval mode; SettingsError if that fails, or without one output per class."""
-        network, shape = self.fresh(0, 0).cpu().eval(), (images.n_channels, image_size, image_size)
+        """Try two black images in eval mode; SettingsError if that fails, or without
+        one output per class.
+        """
+        network, shape = (
+            self.fresh(0, 0).cpu().eval(),
+            (
+                images.n_channels,
+                image_size,
+                image_size,
+            ),
+        )
         try:
             with torch.no_grad(), default_generators(torch.device("cpu")):
                 answer = network(torch.zeros(2, *shape))
             if answer.shape != (2, n_classes):
-                raise ValueError(f"outputs must have the shape {(2, n_classes)}, got {tuple(answer.shape)}")
+                raise ValueError(
+                    f"outputs must have the shape {(2, n_classes)}, got"
+                    f" {tuple(answer.shape)}"
+                )
         except Exception as error:
             what = f"images of shape {shape} in {n_classes} classes"
-            raise SettingsError(f"the network {self.name} cannot be trained on {what} ({reason_of(error)})") from None
+            raise SettingsError(
+                f"the network {self.name} cannot be trained on {what}"
+                f" ({reason_of(error)})"
+            ) from None
 
 
 def _digest(network: nn.Module, kind: str, *, with_values: bool) -> str:
     """Hash of classes, layers, names and shapes of weights, and what is frozen."""
     digest = hashlib.sha256(kind.encode())
-    digest.update(f"{type(network).__qualname__}\n{re.sub('0x[0-9a-f]+', '', repr(network))}".encode())
+    digest.update(
+        f"{type(network).__qualname__}\n{re.sub('0x[0-9a-f]+', '', repr(network))}".encode()
+    )
     for name, tensor in network.state_dict().items():
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         if with_values:
-            digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    digest.update(str([name for name, weight in network.named_parameters() if weight.requires_grad]).encode())
+            digest.update(
+                tensor.detach()
+                .cpu()
+                .contiguous()
+                .flatten()
+                .view(torch.uint8)
+                .numpy()
+                .tobytes()
+            )
+    digest.update(
+        str(
+            [
+                name
+                for name, weight in network.named_parameters()
+                if weight.requires_grad
+            ]
+        ).encode()
+    )
     return digest.hexdigest()[:16]

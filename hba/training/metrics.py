@@ -24,7 +24,8 @@ Function = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Confusion:
-    """A network's answers on a split. counts: number of images by class and then by answer, both as labels, above 0.
+    """A network's answers on a split. counts: number of images by class and then by
+    answer, both as labels, above 0.
 
     Raises ValueError for labels that are not a class, and counts below 1.
     """
@@ -33,20 +34,37 @@ class Confusion:
     counts: Mapping[int, Mapping[int, int]] = field(repr=False)
 
     def __post_init__(self) -> None:
-        labels = {*self.counts, *(answer for row in self.counts.values() for answer in row)}
+        labels = {
+            *self.counts,
+            *(answer for row in self.counts.values() for answer in row),
+        }
         images = [n for row in self.counts.values() for n in row.values()]
-        if not labels or min(labels) < 0 or max(labels) >= self.n_classes or min(images, default=0) < 1:
+        if (
+            not labels
+            or min(labels) < 0
+            or max(labels) >= self.n_classes
+            or min(images, default=0) < 1
+        ):
             last = self.n_classes - 1
-            raise ValueError(f"a confusion matrix must have labels of 0 to {last}, and counts of 1 or more")
+            raise ValueError(
+                f"a confusion matrix must have labels of 0 to {last}, and counts of 1"
+                " or more"
+            )
 
     @staticmethod
     def of(matrix: Tensor) -> "Confusion":
         """From a matrix (K, K): number of images by label and answer."""
-        rows = [{answer: n for answer, n in enumerate(row) if n} for row in matrix.tolist()]
-        return Confusion(len(rows), {label: row for label, row in enumerate(rows) if row})
+        rows = [
+            {answer: n for answer, n in enumerate(row) if n} for row in matrix.tolist()
+        ]
+        return Confusion(
+            len(rows), {label: row for label, row in enumerate(rows) if row}
+        )
 
     def matrix(self) -> np.ndarray:
-        """int64 (K, K): number of images of the row's class that were classified as the column's class."""
+        """int64 (K, K): number of images of the row's class that were classified as the
+        column's class.
+        """
         matrix = np.zeros((self.n_classes, self.n_classes), dtype=np.int64)
         for label, row in self.counts.items():
             matrix[label, [*row]] = [*row.values()]
@@ -65,8 +83,9 @@ class Confusion:
 class Measured:
     """Mean loss in nats and error in per cent, as criterion.py defines them.
 
-    confusion, wrong: only if a confusion matrix was requested. wrong: bool (N,) on the CPU, which images were
-    classified wrongly; None if several processes share the images.
+    confusion, wrong: only if a confusion matrix was requested. wrong: bool (N,) on the
+    CPU, which images were classified wrongly; None if several processes share the
+    images.
     """
 
     loss: float
@@ -81,12 +100,18 @@ def measure_batch_size(image_size: int) -> int:
 
 
 @torch.no_grad()
-def logits_of(network: nn.Module, data: Images, prepare: Function) -> tuple[Tensor, Tensor]:
-    """Logits (N, classes), float32, and labels of all images, by the network in eval mode, as in `measure`."""
+def logits_of(
+    network: nn.Module, data: Images, prepare: Function
+) -> tuple[Tensor, Tensor]:
+    """Logits (N, classes), float32, and labels of all images, by the network in eval
+    mode, as in `measure`.
+    """
     was_training = network.training
     network.eval()
     batches = data.once(measure_batch_size(data.image_size))
-    found = [(network(prepare(as_floats(images))), labels) for images, labels in batches]
+    found = [
+        (network(prepare(as_floats(images))), labels) for images, labels in batches
+    ]
     network.train(was_training)
     logits, labels = map(torch.cat, zip(*found, strict=True))
     return logits.float(), labels
@@ -94,30 +119,43 @@ def logits_of(network: nn.Module, data: Images, prepare: Function) -> tuple[Tens
 
 @torch.no_grad()
 def totals(
-    predict: Function, data: Images, prepare: Function, confusion: Tensor | None = None, graphs: StepGraphs = EAGER
+    predict: Function,
+    data: Images,
+    prepare: Function,
+    confusion: Tensor | None = None,
+    graphs: StepGraphs = EAGER,
 ) -> Tensor:
-    """Sum of the loss in nats, share of errors times number of images, number of images: a tensor (3,) on the device.
+    """Sum of the loss in nats, share of errors times number of images, number of
+    images: a tensor (3,) on the device.
 
-    predict maps the output of prepare, which takes images in [0, 1], to logits. confusion: int64 (K, K) of zeros on the
-    device, to which images are added by label and answer. Several processes share the batches; all get the sums.
+    predict maps the output of prepare, which takes images in [0, 1], to logits.
+    confusion: int64 (K, K) of zeros on the device, to which images are added by label
+    and answer. Several processes share the batches; all get the sums.
     """
     sums = torch.zeros(3, device=data.device)
     multi_label = is_multi_label(data.labels)
-    # Average precision depends on the order of all images, so it cannot be summed over batches, nor shared.
+    # Average precision depends on the order of all images, so it cannot be summed over
+    # batches, nor shared.
     answers: list[tuple[Tensor, Tensor]] = []
     share = ALL if size() == 1 or multi_label else slice(rank(), None, size())
     for images, labels in data.once(measure_batch_size(data.image_size), share):
         with single_process():
             # Other processes measure other batches.
-            logits = graphs.run("measure", lambda images: predict(prepare(as_floats(images))), images)
+            logits = graphs.run(
+                "measure", lambda images: predict(prepare(as_floats(images))), images
+            )
         loss, answer = loss_sum_of(logits, labels), logits.argmax(1)
-        wrong = torch.zeros_like(loss) if multi_label else (answer != labels).sum().to(loss)
+        wrong = (
+            torch.zeros_like(loss) if multi_label else (answer != labels).sum().to(loss)
+        )
         if multi_label:
             # The next batch may overwrite them.
             answers.append((logits.clone(), labels))
         elif confusion is not None:
             # Unlike bincount, index_add_ does not synchronize with the device.
-            confusion.view(-1).index_add_(0, labels * len(confusion) + answer, torch.ones_like(labels))
+            confusion.view(-1).index_add_(
+                0, labels * len(confusion) + answer, torch.ones_like(labels)
+            )
         sums += torch.stack([loss, wrong, torch.full_like(loss, len(labels))])
     if answers:
         logits, labels = map(torch.cat, zip(*answers, strict=True))
@@ -129,11 +167,16 @@ def totals(
 
 
 def measure(
-    network: nn.Module, data: Images, prepare: Function, n_classes: int | None = None, graphs: StepGraphs = EAGER
+    network: nn.Module,
+    data: Images,
+    prepare: Function,
+    n_classes: int | None = None,
+    graphs: StepGraphs = EAGER,
 ) -> Measured:
     """Mean loss and error of the network in eval mode; its own mode is restored.
 
-    n_classes: also find the confusion matrix of this many classes, and the wrong answers. The host waits at the end.
+    n_classes: also find the confusion matrix of this many classes, and the wrong
+    answers. The host waits at the end.
     """
     answers: list[Tensor] = []
 
@@ -144,10 +187,18 @@ def measure(
 
     was_training = network.training
     network.eval()
-    counts = None if n_classes is None else torch.zeros(n_classes, n_classes, dtype=torch.int64, device=data.device)
-    loss, wrong, count = totals(network if n_classes is None else predict, data, prepare, counts, graphs).tolist()
+    counts = (
+        None
+        if n_classes is None
+        else torch.zeros(n_classes, n_classes, dtype=torch.int64, device=data.device)
+    )
+    loss, wrong, count = totals(
+        network if n_classes is None else predict, data, prepare, counts, graphs
+    ).tolist()
     network.train(was_training)
     if counts is None:
         return Measured(loss / count, 100 * wrong / count)
     which = (torch.cat(answers) != data.labels).cpu() if size() == 1 else None
-    return Measured(loss / count, 100 * wrong / count, Confusion.of(counts.cpu()), which)
+    return Measured(
+        loss / count, 100 * wrong / count, Confusion.of(counts.cpu()), which
+    )

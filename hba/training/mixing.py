@@ -1,6 +1,8 @@
-"""Mixup and CutMix of a training batch, like torchvision's v2.MixUp and v2.CutMix, with an explicit generator.
+"""Mixup and CutMix of a training batch, like torchvision's v2.MixUp and v2.CutMix, with
+an explicit generator.
 
-Nothing is copied to the host. Several processes that share a batch mix it as one process does.
+Nothing is copied to the host. Several processes that share a batch mix it as one
+process does.
 """
 
 import torch
@@ -12,29 +14,45 @@ from hba.schedule.mixing import Mixing
 from hba.utils.devices import whole_numbers
 
 
-def mix(images: Tensor, labels: Tensor, mixing: Mixing, generator: torch.Generator) -> tuple[Tensor, MixedLabels]:
-    """Mix images (B, C, H, W), floating point, each with the one before it in the batch, the first with the last.
+def mix(
+    images: Tensor, labels: Tensor, mixing: Mixing, generator: torch.Generator
+) -> tuple[Tensor, MixedLabels]:
+    """Mix images (B, C, H, W), floating point, each with the one before it in the
+    batch, the first with the last.
 
-    labels: (B,) or (B, classes). The generator is on the device of the images. Mixing is linear with shares that sum to
-    1, so standardized images are mixed as images in [0, 1] are.
+    labels: (B,) or (B, classes). The generator is on the device of the images. Mixing
+    is linear with shares that sum to 1, so standardized images are mixed as images in
+    [0, 1] are.
     """
     own = draw_shares(mixing, images.shape[2], images.shape[3], generator)
     # In two steps, because MPS has no float64.
-    of_image, of_other, of_label = (one.to(images.dtype).to(images.device) for one in (own, 1 - own, own.mean()))
-    return _before(images) * of_other + images * of_image, MixedLabels(labels, _before(labels), of_label)
+    of_image, of_other, of_label = (
+        one.to(images.dtype).to(images.device) for one in (own, 1 - own, own.mean())
+    )
+    return _before(images) * of_other + images * of_image, MixedLabels(
+        labels, _before(labels), of_label
+    )
 
 
-def draw_shares(mixing: Mixing, height: int, width: int, generator: torch.Generator) -> Tensor:
-    """Draw the share of the image itself at each pixel (H, W), float64, for a whole batch.
+def draw_shares(
+    mixing: Mixing, height: int, width: int, generator: torch.Generator
+) -> Tensor:
+    """Draw the share of the image itself at each pixel (H, W), float64, for a whole
+    batch.
 
-    Its mean is the share of the image's labels. Mixup: one number. CutMix: 0 in a box, 1 outside. Without mixing: 1.
+    Its mean is the share of the image's labels. Mixup: one number. CutMix: 0 in a box,
+    1 outside. Without mixing: 1.
     """
     device = generator.device
     numbers = torch.rand(6, generator=generator, dtype=torch.float64, device=device)
     is_mixup = numbers[0] < mixing.mixup_probability
     is_cutmix = ~is_mixup & (numbers[1] < mixing.cutmix_probability)
-    alpha = is_mixup.double() * mixing.mixup_alpha + (~is_mixup).double() * mixing.cutmix_alpha
-    # A draw of Gamma(alpha) is one of Gamma(alpha + 1) times U^(1 / alpha). Logarithms do not vanish for a small alpha.
+    alpha = (
+        is_mixup.double() * mixing.mixup_alpha
+        + (~is_mixup).double() * mixing.cutmix_alpha
+    )
+    # A draw of Gamma(alpha) is one of Gamma(alpha + 1) times U^(1 / alpha). Logarithms
+    # do not vanish for a small alpha.
     gammas = torch._standard_gamma((alpha + 1).repeat(2), generator=generator)
     logs = gammas.log() + numbers[2:4].log() / alpha
     # For alpha 0, it is minus infinity minus itself.
@@ -42,7 +60,10 @@ def draw_shares(mixing: Mixing, height: int, width: int, generator: torch.Genera
 
     def covered(length: int, place: Tensor) -> Tensor:
         """Which of `length` pixels the box covers."""
-        centre, reach = (place * length).floor(), (0.5 * (1 - share).sqrt() * length).floor()
+        centre, reach = (
+            (place * length).floor(),
+            (0.5 * (1 - share).sqrt() * length).floor(),
+        )
         pixels = whole_numbers(length, torch.float64, device)
         return (pixels >= centre - reach) & (pixels < centre + reach)
 

@@ -1,4 +1,6 @@
-"""network.onnx: a saved network in the format ONNX, if the packages onnx and onnxscript are installed."""
+"""network.onnx: a saved network in the format ONNX, if the packages onnx and onnxscript
+are installed.
+"""
 
 import contextlib
 import functools
@@ -24,9 +26,11 @@ def can_write_onnx() -> bool:
 
 
 def write_onnx(folder: str | Path) -> str | None:
-    """Write network.onnx next to network.pt, which takes about 20 seconds; return why if that is not possible.
+    """Write network.onnx next to network.pt, which takes about 20 seconds; return why
+    if that is not possible.
 
-    It takes images uint8 (N, C, S, S) for any N, and returns logits. It is checked on two images of noise.
+    It takes images uint8 (N, C, S, S) for any N, and returns logits. It is checked on
+    two images of noise.
 
     Args:
         folder: the folder of a run, which contains network.pt.
@@ -39,7 +43,11 @@ def write_onnx(folder: str | Path) -> str | None:
     try:
         info = load_network(folder).info
         # PyTorch prints its progress.
-        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings(), torch.no_grad():
+        with (
+            contextlib.redirect_stdout(io.StringIO()),
+            warnings.catch_warnings(),
+            torch.no_grad(),
+        ):
             warnings.simplefilter("ignore")
             with (folder / NETWORK_NAME).open("rb") as file:
                 program = torch.export.load(file)
@@ -47,12 +55,25 @@ def write_onnx(folder: str | Path) -> str | None:
             assert made is not None
             model = made.model_proto
             shape = (2, info.channels, info.image_size, info.image_size)
-            images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-            (logits,) = ReferenceEvaluator(model).run(None, {model.graph.input[0].name: images.numpy()})
-            found, expected = torch.from_numpy(logits).softmax(dim=1), program.module()(images).softmax(dim=1)
+            images = torch.randint(
+                0,
+                256,
+                shape,
+                dtype=torch.uint8,
+                generator=torch.Generator().manual_seed(0),
+            )
+            (logits,) = ReferenceEvaluator(model).run(
+                None, {model.graph.input[0].name: images.numpy()}
+            )
+            found, expected = (
+                torch.from_numpy(logits).softmax(dim=1),
+                program.module()(images).softmax(dim=1),
+            )
         if (difference := float((found - expected).abs().max())) > TOLERANCE:
             raise ValueError(f"its probabilities differ by {difference:.1e}")
-        write_atomically(folder / ONNX_NAME, lambda file: file.write(model.SerializeToString()))
+        write_atomically(
+            folder / ONNX_NAME, lambda file: file.write(model.SerializeToString())
+        )
     except Exception as error:
         # PyTorch raises errors of many kinds for what it cannot export.
         return f"No {ONNX_NAME}: {reason_of(error)}"

@@ -1,4 +1,6 @@
-"""The optimizer of network weights and its learning rate schedule, in searches and evaluations."""
+"""The optimizer of network weights and its learning rate schedule, in searches and
+evaluations.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,7 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.optim import SGD, AdamW, Optimizer, RMSprop
-from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LinearLR, LRScheduler, MultiStepLR, SequentialLR
+from torch.optim.lr_scheduler import (
+    ConstantLR,
+    CosineAnnealingLR,
+    LinearLR,
+    LRScheduler,
+    MultiStepLR,
+    SequentialLR,
+)
 
 from hba.config.training import PLATEAU, TrainingConfig
 
@@ -18,9 +27,11 @@ DROPS: Mapping[str, tuple[float, tuple[int, ...], int]] = {
     "step": (0.1, (3, 6, 8), 9),
     "step-fifth": (0.2, (3, 6, 9), 10),
 }
-"""For each schedule that drops: its factor, where it drops, and in how many parts of the training that is counted.
+"""For each schedule that drops: its factor, where it drops, and in how many parts of
+the training that is counted.
 
-step: epochs 90, 180 and 240 of 270 (paper, Appendix E). step-fifth: epochs 60, 120 and 180 of 200 (Delta-STN's code).
+step: epochs 90, 180 and 240 of 270 (paper, Appendix E). step-fifth: epochs 60, 120 and
+180 of 200 (Delta-STN's code).
 """
 
 Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]
@@ -31,22 +42,32 @@ OPTIMIZERS: Mapping[str, Callable[..., Optimizer]] = {
     "sgd-classical": partial(SGD, momentum=MOMENTUM, foreach=True),
     "adamw": AdamW,
 }
-"""By name, a function of parameters, lr and weight_decay. All weights decay. STN and Delta-STN use classical momentum;
-AdamW: Loshchilov and Hutter 2019. foreach is PyTorch's default on a GPU; on a CPU it gives the same bits faster."""
+"""By name, a function of parameters, lr and weight_decay. All weights decay. STN and
+Delta-STN use classical momentum; AdamW: Loshchilov and Hutter 2019. foreach is
+PyTorch's default on a GPU; on a CPU it gives the same bits faster.
+"""
 
 
 def scheduled(
-    optimizer: Optimizer, schedule: str, total_steps: int, warm_up_steps: int = 0, plateau_epochs: int | None = None
+    optimizer: Optimizer,
+    schedule: str,
+    total_steps: int,
+    warm_up_steps: int = 0,
+    plateau_epochs: int | None = None,
 ) -> LRScheduler:
-    """The named schedule of the learning rate over total_steps, which begin with warm_up_steps of linear warm-up.
+    """The named schedule of the learning rate over total_steps, which begin with
+    warm_up_steps of linear warm-up.
 
-    It changes at every step: step k of w of the warm-up has k / (w + 1) of it. plateau_epochs: the patience of PLATEAU.
+    It changes at every step: step k of w of the warm-up has k / (w + 1) of it.
+    plateau_epochs: the patience of PLATEAU.
     """
     if schedule == PLATEAU:
         assert plateau_epochs is not None
         return Plateau(optimizer, plateau_epochs, warm_up_steps)
     if warm_up_steps:
-        warm_up = LinearLR(optimizer, 1 / (warm_up_steps + 1), total_iters=warm_up_steps)
+        warm_up = LinearLR(
+            optimizer, 1 / (warm_up_steps + 1), total_iters=warm_up_steps
+        )
         after = scheduled(optimizer, schedule, total_steps - warm_up_steps)
         return SequentialLR(optimizer, [warm_up, after], [warm_up_steps])
     if schedule == "cosine":
@@ -54,17 +75,27 @@ def scheduled(
     if schedule == "constant":
         return ConstantLR(optimizer, factor=1.0, total_iters=0)
     factor, places, parts = DROPS[schedule]
-    return MultiStepLR(optimizer, [place * total_steps // parts for place in places], factor)
+    return MultiStepLR(
+        optimizer, [place * total_steps // parts for place in places], factor
+    )
 
 
 class Plateau(LRScheduler):
-    """STN's schedule (MacKay et al. 2019, appendix E): the learning rate is multiplied by `factor` each time that the
-    validation loss has reached no new minimum for `patience` epochs.
+    """STN's schedule (MacKay et al. 2019, appendix E): the learning rate is multiplied
+    by `factor` each time that the validation loss has reached no new minimum for
+    `patience` epochs.
 
-    It steps at every training step, as the other schedules do; call `observe` at the end of every epoch.
+    It steps at every training step, as the other schedules do; call `observe` at the
+    end of every epoch.
     """
 
-    def __init__(self, optimizer: Optimizer, patience: int, warm_up_steps: int = 0, factor: float = 0.1) -> None:
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        patience: int,
+        warm_up_steps: int = 0,
+        factor: float = 0.1,
+    ) -> None:
         self.patience, self.warm_up_steps, self.factor = patience, warm_up_steps, factor
         self.least, self.epochs_since, self.drops = math.inf, 0, 0
         super().__init__(optimizer)
@@ -75,7 +106,9 @@ class Plateau(LRScheduler):
         return [float(rate) * risen * self.factor**self.drops for rate in self.base_lrs]
 
     def observe(self, loss: float) -> None:
-        """Record the validation loss of a finished epoch, in nats. A loss that is not finite is no new minimum."""
+        """Record the validation loss of a finished epoch, in nats. A loss that is not
+        finite is no new minimum.
+        """
         if loss < self.least:
             self.least, self.epochs_since = loss, 0
             return
@@ -83,32 +116,52 @@ class Plateau(LRScheduler):
         if self.epochs_since == self.patience:
             self.epochs_since, self.drops = 0, self.drops + 1
             self._last_lr = self.get_lr()
-            for group, rate in zip(self.optimizer.param_groups, self._last_lr, strict=True):
+            for group, rate in zip(
+                self.optimizer.param_groups, self._last_lr, strict=True
+            ):
                 group["lr"] = rate
 
 
 def optimizer_for(
-    settings: TrainingConfig, parameters: Parameters, steps_per_epoch: int, plateau_epochs: int | None = None
+    settings: TrainingConfig,
+    parameters: Parameters,
+    steps_per_epoch: int,
+    plateau_epochs: int | None = None,
 ) -> tuple[Optimizer, LRScheduler]:
-    """The optimizer, fused for AdamW and with `fast`, and the schedule. plateau_epochs: its patience."""
+    """The optimizer, fused for AdamW and with `fast`, and the schedule. plateau_epochs:
+    its patience.
+    """
     is_fused = settings.fast or settings.optimizer == "adamw"
     how = {"fused": True, "foreach": False} if is_fused else {}
     make = OPTIMIZERS[settings.optimizer]
-    optimizer = make(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay, **how)
+    optimizer = make(
+        parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay, **how
+    )
     if isinstance(optimizer, SGD):
-        # A fused SGD fails if only some weights have a momentum, as when a layer gets its first gradient later.
-        weights = chain.from_iterable(group["params"] for group in optimizer.param_groups)
+        # A fused SGD fails if only some weights have a momentum, as when a layer gets
+        # its first gradient later.
+        weights = chain.from_iterable(
+            group["params"] for group in optimizer.param_groups
+        )
         for weight in filter(lambda weight: weight.requires_grad, weights):
             optimizer.state[weight]["momentum_buffer"] = torch.zeros_like(weight)
     warm_up_steps = settings.learning_rate_warm_up_epochs * steps_per_epoch
     total_steps = settings.epochs * steps_per_epoch
-    return optimizer, scheduled(optimizer, settings.learning_rate_schedule, total_steps, warm_up_steps, plateau_epochs)
+    return optimizer, scheduled(
+        optimizer,
+        settings.learning_rate_schedule,
+        total_steps,
+        warm_up_steps,
+        plateau_epochs,
+    )
 
 
 def gradient_root(optimizer: Optimizer, parameter: Tensor) -> Tensor:
-    """The root of the mean squared gradient of each number of a parameter, by which Adam and RMSprop divide gradients.
+    """The root of the mean squared gradient of each number of a parameter, by which
+    Adam and RMSprop divide gradients.
 
-    Ref: Kingma and Ba 2015, Algorithm 1; RMSprop does not correct the bias of the mean. Infinite before the first step.
+    Ref: Kingma and Ba 2015, Algorithm 1; RMSprop does not correct the bias of the mean.
+    Infinite before the first step.
     """
     group, state = optimizer.param_groups[0], optimizer.state.get(parameter)
     if not state:
@@ -123,8 +176,15 @@ def gradient_root(optimizer: Optimizer, parameter: Tensor) -> Tensor:
     return root
 
 
-def preconditioned(optimizer: Optimizer, parameters: Iterable[Tensor], gradients: Sequence[Tensor]) -> list[Tensor]:
-    """Gradients of the parameters, scaled as the optimizer scales them: AdamW by gradient_root, SGD not at all."""
+def preconditioned(
+    optimizer: Optimizer, parameters: Iterable[Tensor], gradients: Sequence[Tensor]
+) -> list[Tensor]:
+    """Gradients of the parameters, scaled as the optimizer scales them: AdamW by
+    gradient_root, SGD not at all.
+    """
     if not isinstance(optimizer, AdamW):
         return list(gradients)
-    return [gradient / gradient_root(optimizer, one) for one, gradient in zip(parameters, gradients, strict=True)]
+    return [
+        gradient / gradient_root(optimizer, one)
+        for one, gradient in zip(parameters, gradients, strict=True)
+    ]

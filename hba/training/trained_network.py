@@ -1,4 +1,6 @@
-"""The saved network of a run: network.pt, which needs only PyTorch, and network.json, which describes it."""
+"""The saved network of a run: network.pt, which needs only PyTorch, and network.json,
+which describes it.
+"""
 
 import contextlib
 import io
@@ -29,7 +31,14 @@ from hba.schedule.file import problem_of
 from hba.training.custom_network import CustomNetwork, Given
 from hba.training.metrics import Measured, measure_batch_size
 from hba.utils.devices import VERSION, version_of
-from hba.utils.files import load_tensors, read_text, reason_of, run_of, write_atomically, write_text
+from hba.utils.files import (
+    load_tensors,
+    read_text,
+    reason_of,
+    run_of,
+    write_atomically,
+    write_text,
+)
 
 NETWORK_NAME, INFO_NAME = "network.pt", "network.json"
 COLOR = 3
@@ -39,10 +48,11 @@ COLOR = 3
 class NetworkInfo(pydantic.BaseModel, frozen=True):
     """The content of network.json, which describes network.pt.
 
-    format: `export` for a program of torch.export, `state dict` for the weights of a network that it cannot write.
-    model: its name, or the class of the user's own network. image_size: side of images in pixels; input_size: side of
-    their center, which the network takes. mean, std: by channel, in [0, 1]. levels: as in the settings. policy: the row
-    of the evaluation. hba, torch: versions.
+    format: `export` for a program of torch.export, `state dict` for the weights of a
+    network that it cannot write. model: its name, or the class of the user's own
+    network. image_size: side of images in pixels; input_size: side of their center,
+    which the network takes. mean, std: by channel, in [0, 1]. levels: as in the
+    settings. policy: the row of the evaluation. hba, torch: versions.
     """
 
     format_version: Literal[1] = 1
@@ -66,7 +76,9 @@ class NetworkInfo(pydantic.BaseModel, frozen=True):
 
 
 class FromPixels(nn.Module):
-    """A network with its standardization: from images uint8 (N, C, S, S) to logits (N, classes)."""
+    """A network with its standardization: from images uint8 (N, C, S, S) to logits (N,
+    classes).
+    """
 
     mean: Tensor
     std: Tensor
@@ -76,17 +88,22 @@ class FromPixels(nn.Module):
         self.network, self.input_size = network, info.input_size
         self.register_buffer("mean", torch.tensor(info.mean)[None, :, None, None])
         self.register_buffer("std", torch.tensor(info.std)[None, :, None, None])
-        # Measuring depends on nothing else: it replaces a random resized crop by a center crop.
+        # Measuring depends on nothing else: it replaces a random resized crop by a
+        # center crop.
         self.baseline = Baseline(random_resized_crop=info.input_size != info.image_size)
 
     def forward(self, images: Tensor) -> Tensor:
-        preprocessing = Preprocessing(self.mean, self.std, self.baseline, self.input_size)
+        preprocessing = Preprocessing(
+            self.mean, self.std, self.baseline, self.input_size
+        )
         logits: Tensor = self.network(preprocessing.measure(as_floats(images)))
         return logits
 
 
 class KeptNetwork(NamedTuple):
-    """The network of a training, as bytes that any process can write. problem: why it is a state dict, if it is one."""
+    """The network of a training, as bytes that any process can write. problem: why it
+    is a state dict, if it is one.
+    """
 
     content: bytes
     info: NetworkInfo
@@ -94,10 +111,18 @@ class KeptNetwork(NamedTuple):
 
     @staticmethod
     def of(
-        network: nn.Module, test: Measured, data: EvaluationData, config: EvaluationConfig, **training: Any
+        network: nn.Module,
+        test: Measured,
+        data: EvaluationData,
+        config: EvaluationConfig,
+        **training: Any,
     ) -> "KeptNetwork":
-        """Export a network, which is moved to the CPU. data: of the training. training: its model, policy and seed."""
-        prepared = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
+        """Export a network, which is moved to the CPU. data: of the training. training:
+        its model, policy and seed.
+        """
+        prepared = Preprocessing.of(
+            data.train, config.baseline_augmentation(), config.colors_of_network()
+        )
         images = data.test.opened()
         info = NetworkInfo(
             classes=tuple(map(printable, data.class_names)),
@@ -114,21 +139,34 @@ class KeptNetwork(NamedTuple):
             **training,
         )
         module = FromPixels(network.cpu(), info).eval().requires_grad_(False)
-        ((some, _),) = images.read([torch.arange(min(3, len(images)), device=images.device)])
+        ((some, _),) = images.read(
+            [torch.arange(min(3, len(images)), device=images.device)]
+        )
         try:
             return KeptNetwork(exported(module, some.cpu()), info)
         except Exception as error:
             # PyTorch raises errors of many kinds for what it cannot export.
             content = io.BytesIO()
             torch.save(network.state_dict(), content)
-            return KeptNetwork(content.getvalue(), info.model_copy(update={"format": "state dict"}), reason_of(error))
+            return KeptNetwork(
+                content.getvalue(),
+                info.model_copy(update={"format": "state dict"}),
+                reason_of(error),
+            )
 
     def save(self, folder: Path) -> None:
-        """Write network.pt and then network.json, each whole or not at all; an HbaWarning for a state dict."""
+        """Write network.pt and then network.json, each whole or not at all; an
+        HbaWarning for a state dict.
+        """
         write_atomically(folder / NETWORK_NAME, lambda file: file.write(self.content))
-        write_text(folder / INFO_NAME, json.dumps(self.info.model_dump(), indent=2) + "\n")
+        write_text(
+            folder / INFO_NAME, json.dumps(self.info.model_dump(), indent=2) + "\n"
+        )
         if self.problem:
-            text = f"torch.export cannot write this network ({self.problem}); {NETWORK_NAME} has its state dict"
+            text = (
+                f"torch.export cannot write this network ({self.problem});"
+                f" {NETWORK_NAME} has its state dict"
+            )
             warnings.warn(text, HbaWarning, stacklevel=2)
 
 
@@ -137,38 +175,57 @@ def is_kept(folder: Path) -> bool:
 
 
 def exported(module: nn.Module, some: Tensor) -> bytes:
-    """Export a module in eval mode on the CPU, for any number of images, as torch.export.save writes it.
+    """Export a module in eval mode on the CPU, for any number of images, as
+    torch.export.save writes it.
 
-    some: a few images uint8 (n, C, S, S), for which the program must compute the same. Raises exceptions of any kind.
+    some: a few images uint8 (n, C, S, S), for which the program must compute the same.
+    Raises exceptions of any kind.
     """
     content, batch = io.BytesIO(), {0: torch.export.Dim("N", min=1)}
     with contextlib.ExitStack() as stack:
-        # Without what PyTorch prints and logs of a network that it cannot export: its whole graph.
-        for one in (torch.no_grad(), warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO())):
+        # Without what PyTorch prints and logs of a network that it cannot export: its
+        # whole graph.
+        for one in (
+            torch.no_grad(),
+            warnings.catch_warnings(),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
             stack.enter_context(one)
         stack.callback(logging.disable, logging.root.manager.disable)
         logging.disable()
         warnings.simplefilter("ignore")
         example = torch.zeros_like(some[:1]).repeat(2, 1, 1, 1)
-        program = torch.export.export(module, (example,), dynamic_shapes=(batch,), strict=False)
-        graphs = [part.graph for part in program.graph_module.modules() if isinstance(part, torch.fx.GraphModule)]
+        program = torch.export.export(
+            module, (example,), dynamic_shapes=(batch,), strict=False
+        )
+        graphs = [
+            part.graph
+            for part in program.graph_module.modules()
+            if isinstance(part, torch.fx.GraphModule)
+        ]
         for node in (node for graph in graphs for node in graph.nodes):
             # It holds paths of files.
             node.meta.pop("stack_trace", None)
             if node.target is torch.ops.aten._assert_tensor_metadata.default:
-                # The program may be moved to another device; other types than uint8 stay refused.
+                # The program may be moved to another device; other types than uint8
+                # stay refused.
                 node.kwargs = {**node.kwargs, "device": None}
         torch.export.save(program, content)
         found, run = module(some), program.module()
         together, alone = run(some), torch.cat([run(image[None]) for image in some])
-        if not all(torch.allclose(one, found, rtol=1e-3, atol=1e-3) for one in (together, alone)):
+        if not all(
+            torch.allclose(one, found, rtol=1e-3, atol=1e-3)
+            for one in (together, alone)
+        ):
             raise ValueError("the exported program computes something else")
     return content.getvalue()
 
 
 @dataclass(frozen=True, repr=False)
 class TrainedNetwork:
-    """A network on the CPU. info: network.json. module: from images uint8 (N, C, S, S) to logits (N, classes)."""
+    """A network on the CPU. info: network.json. module: from images uint8 (N, C, S, S)
+    to logits (N, classes).
+    """
 
     info: NetworkInfo
     module: Callable[[Tensor], Tensor]
@@ -176,7 +233,10 @@ class TrainedNetwork:
     def __repr__(self) -> str:
         info, size = self.info, f"{self.info.image_size}x{self.info.image_size}"
         error = f"test error {info.test_error_percent:.2f} %"
-        return f"TrainedNetwork({info.model}, {len(self.classes)} classes, {size}, {error})"
+        return (
+            f"TrainedNetwork({info.model}, {len(self.classes)} classes, {size},"
+            f" {error})"
+        )
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -184,31 +244,52 @@ class TrainedNetwork:
         return self.info.classes
 
     def read(self, image: str | Path | PIL.Image.Image) -> Tensor:
-        """Read an image file or a PIL image as uint8 (3, S, S), as evaluations do. DataError if it cannot be read."""
+        """Read an image file or a PIL image as uint8 (3, S, S), as evaluations do.
+        DataError if it cannot be read.
+        """
         if self.info.channels != COLOR:
-            raise DataError(f"the network takes images of {self.info.channels} channels; give them as a tensor")
+            raise DataError(
+                f"the network takes images of {self.info.channels} channels; give them"
+                " as a tensor"
+            )
         if isinstance(image, PIL.Image.Image):
-            return fitted(PIL.ImageOps.exif_transpose(image), self.info.image_size, self.info.levels)
+            return fitted(
+                PIL.ImageOps.exif_transpose(image),
+                self.info.image_size,
+                self.info.levels,
+            )
         return read_image(Path(image), self.info.image_size, self.info.levels)
 
     @torch.no_grad()
     def predict(self, images: Any) -> Tensor:
-        """Predict probabilities (N, classes) in [0, 1]. They sum to 1, unless images have several labels.
+        """Predict probabilities (N, classes) in [0, 1]. They sum to 1, unless images
+        have several labels.
 
-        images: an image, or a list or any iterable of images, which is read in batches. An image is a path, a PIL
-        image, or a tensor or array as `read` returns it: uint8 (C, S, S), or (S, S, C), or floating point in [0, 1]. A
-        tensor or array may also be a batch (N, C, S, S). A single channel is repeated for a network of color images.
-        DataError for anything else, for another size, and for unreadable files.
+        images: an image, or a list or any iterable of images, which is read in batches.
+        An image is a path, a PIL image, or a tensor or array as `read` returns it:
+        uint8 (C, S, S), or (S, S, C), or floating point in [0, 1]. A tensor or array
+        may also be a batch (N, C, S, S). A single channel is repeated for a network of
+        color images. DataError for anything else, for another size, and for unreadable
+        files.
         """
         size = measure_batch_size(self.info.image_size)
-        if isinstance(images, Tensor) or (isinstance(images, np.ndarray) and images.dtype.kind not in "OUS"):
+        if isinstance(images, Tensor) or (
+            isinstance(images, np.ndarray) and images.dtype.kind not in "OUS"
+        ):
             batches: Iterable[Tensor] = self._pixels(images).split(size)
-        elif isinstance(images, str | Path | PIL.Image.Image) or not isinstance(images, Iterable):
+        elif isinstance(images, str | Path | PIL.Image.Image) or not isinstance(
+            images, Iterable
+        ):
             batches = [self._read(images)]
         else:
-            parts, given = iter(images), lambda: [self._read(one) for one in itertools.islice(parts, size)]
+            parts, given = (
+                iter(images),
+                lambda: [self._read(one) for one in itertools.islice(parts, size)],
+            )
             batches = map(torch.cat, iter(given, []))
-        logits = torch.cat([torch.zeros(0, len(self.classes)), *map(self.module, batches)])
+        logits = torch.cat(
+            [torch.zeros(0, len(self.classes)), *map(self.module, batches)]
+        )
         return logits.sigmoid() if self.info.several_labels else logits.softmax(dim=1)
 
     def _read(self, image: Any) -> Tensor:
@@ -217,51 +298,85 @@ class TrainedNetwork:
             return self._pixels(image)
         if not isinstance(image, str | Path | PIL.Image.Image):
             found = tuple(getattr(image, "shape", ())) or type(image).__name__
-            raise DataError(f"an image must be a path, a PIL image, or a tensor or array of one image, got {found}")
+            raise DataError(
+                "an image must be a path, a PIL image, or a tensor or array of one"
+                f" image, got {found}"
+            )
         try:
             return self.read(image)[None]
-        except Exception as error:  # PIL raises anything for a broken image that is not loaded yet.
-            raise DataError(f"cannot read the image {image}: {reason_of(error)}; leave it out") from None
+        except (
+            Exception
+        ) as error:  # PIL raises anything for a broken image that is not loaded yet.
+            raise DataError(
+                f"cannot read the image {image}: {reason_of(error)}; leave it out"
+            ) from None
 
     def _pixels(self, given: Tensor | np.ndarray) -> Tensor:
-        """One image, (H, W), (C, H, W) or (H, W, C), or a batch of them as uint8 (N, C, S, S) on the CPU."""
+        """One image, (H, W), (C, H, W) or (H, W, C), or a batch of them as uint8 (N, C,
+        S, S) on the CPU.
+        """
         tensor = checked_images(given if given.ndim > 3 else given[None]).cpu()
         side, channels = self.info.image_size, self.info.channels
-        tensor = tensor.repeat(1, COLOR, 1, 1) if (tensor.shape[1], channels) == (1, COLOR) else tensor
+        tensor = (
+            tensor.repeat(1, COLOR, 1, 1)
+            if (tensor.shape[1], channels) == (1, COLOR)
+            else tensor
+        )
         if tensor.shape[1:] != (channels, side, side):
-            rule = f"(N, {channels}, {side}, {side}), or without N for one image, or (N, 1, {side}, {side}) if grey"
-            raise DataError(f"images must have the shape {rule}, got {tuple(given.shape)}")
+            rule = (
+                f"(N, {channels}, {side}, {side}), or without N for one image, or (N,"
+                f" 1, {side}, {side}) if grey"
+            )
+            raise DataError(
+                f"images must have the shape {rule}, got {tuple(given.shape)}"
+            )
         return tensor
 
 
 def load_network(run: str | Path, *, network: Given | None = None) -> TrainedNetwork:
-    """Load the network that `hba auto`, `hba train` or `hba evaluate --keep-network` has saved in the folder of a run.
+    """Load the network that `hba auto`, `hba train` or `hba evaluate --keep-network`
+    has saved in the folder of a run.
 
-    run: the folder, or one of its files. network: your own network, if torch.export could not write it and network.pt
-    holds its state dict. Only load files of people that you trust: torch.export.load may run code in a file. RunError
-    if the folder holds no network, or its files are broken or of another version; SettingsError without `network`.
+    run: the folder, or one of its files. network: your own network, if torch.export
+    could not write it and network.pt holds its state dict. Only load files of people
+    that you trust: torch.export.load may run code in a file. RunError if the folder
+    holds no network, or its files are broken or of another version; SettingsError
+    without `network`.
     """
     folder = run_of(run)
     path, described = folder / NETWORK_NAME, folder / INFO_NAME
     if not is_kept(folder):
         what = f"has no {NETWORK_NAME}" if folder.exists() else "does not exist"
-        raise RunError(f"{folder} {what}; make one with a network: hba train POLICY DIR --out RUN")
+        raise RunError(
+            f"{folder} {what}; make one with a network: hba train POLICY DIR --out RUN"
+        )
     try:
         info = NetworkInfo.model_validate_json(read_text(described))
     except (OSError, ValueError) as error:
-        raise RunError(f"{described} must be of this version of hba, {VERSION}: {problem_of(error)}") from None
+        raise RunError(
+            f"{described} must be of this version of hba, {VERSION}:"
+            f" {problem_of(error)}"
+        ) from None
     if info.format == "export":
         try:
             # For a path that does not end in .pt2, PyTorch would print a warning.
             with path.open("rb") as file:
                 return TrainedNetwork(info, torch.export.load(file).module())
         except Exception as error:  # A broken file can make the reader raise anything.
-            raise RunError(f"{path} cannot be read ({reason_of(error)}); torch {info.torch} wrote it") from None
+            raise RunError(
+                f"{path} cannot be read ({reason_of(error)}); torch {info.torch}"
+                " wrote it"
+            ) from None
     if network is None:
-        raise SettingsError(f"{path} holds a state dict: use hba.load_network(RUN, network=YOUR_NETWORK) in Python")
+        raise SettingsError(
+            f"{path} holds a state dict: use hba.load_network(RUN,"
+            " network=YOUR_NETWORK) in Python"
+        )
     own = CustomNetwork(network).fresh(info.seed, 0)
     try:
         own.load_state_dict(load_tensors(path))
     except RuntimeError as error:
-        raise RunError(f"the weights in {path} do not fit the network ({reason_of(error)})") from None
+        raise RunError(
+            f"the weights in {path} do not fit the network ({reason_of(error)})"
+        ) from None
     return TrainedNetwork(info, FromPixels(own, info).eval())

@@ -1,4 +1,6 @@
-"""Ordinary training of a network with an augmentation, as in the evaluation of a policy."""
+"""Ordinary training of a network with an augmentation, as in the evaluation of a
+policy.
+"""
 
 import dataclasses
 import math
@@ -22,7 +24,13 @@ from hba.preprocessing import Preprocessing, network_input_size
 from hba.regularization.groups import Regularization
 from hba.schedule.mixing import Mixing
 from hba.training.amp import amp_forward, enable_amp
-from hba.training.augmentation import Augment, Augmentation, EpochPolicy, EpochRegularization, ScheduleAugmentation
+from hba.training.augmentation import (
+    Augment,
+    Augmentation,
+    EpochPolicy,
+    EpochRegularization,
+    ScheduleAugmentation,
+)
 from hba.training.checkpoint import TrainCheckpoint, TrainState
 from hba.training.criterion import error_share, loss_of
 from hba.training.custom_network import CustomNetwork
@@ -34,7 +42,9 @@ from hba.utils.seeding import derived_seed, generator_for
 
 
 class Trained(NamedTuple):
-    """After the last epoch. epochs: mean loss and error of each on augmented images. steps: on a GPU, how they ran."""
+    """After the last epoch. epochs: mean loss and error of each on augmented images.
+    steps: on a GPU, how they ran.
+    """
 
     network: nn.Module
     test: Measured
@@ -52,52 +62,99 @@ def train(
     start: Start | None = None,
     checkpoint: TrainCheckpoint | None = None,
 ) -> Trained:
-    """Train a network, and measure it on the test split once, after the last epoch (paper, section 4).
+    """Train a network, and measure it on the test split once, after the last epoch
+    (paper, section 4).
 
-    data is on its device. Each training image goes through the augmentation, standardization, the baseline
-    augmentation and Cutout, in this order (paper, 4.2); then each batch is mixed, if the augmentation has a mixing. The
-    seed decides weights, batches and draws, except draws from torch's default generators. A search with the same seed
-    uses other streams, so no network starts from the weights of the search. own_network: replaces the setting `model`;
-    if it is a network, all seeds start from its weights. start: pretrained weights of the model. checkpoint: where the
-    training is saved and resumed, without the augmentation's own state. DivergedError for a loss that is not finite.
+    data is on its device. Each training image goes through the augmentation,
+    standardization, the baseline augmentation and Cutout, in this order (paper, 4.2);
+    then each batch is mixed, if the augmentation has a mixing. The seed decides
+    weights, batches and draws, except draws from torch's default generators. A search
+    with the same seed uses other streams, so no network starts from the weights of the
+    search. own_network: replaces the setting `model`; if it is a network, all seeds
+    start from its weights. start: pretrained weights of the model. checkpoint: where
+    the training is saved and resumed, without the augmentation's own state.
+    DivergedError for a loss that is not finite.
     """
     device = data.train.device
-    preprocessing = Preprocessing.of(data.train, config.baseline_augmentation(), config.colors_of_network())
+    preprocessing = Preprocessing.of(
+        data.train, config.baseline_augmentation(), config.colors_of_network()
+    )
     network = network_of(config, data, seed, own_network, start).to(device)
     if config.fast:
         enable_amp(network)
     forward = partial(amp_forward, network) if config.fast else network
     checkpoint = checkpoint or TrainCheckpoint()
     with whole_batch_layers():
-        stream = BatchStream(data.train, config.batch_size, derived_seed(seed, "batches of an evaluation"))
+        stream = BatchStream(
+            data.train,
+            config.batch_size,
+            derived_seed(seed, "batches of an evaluation"),
+        )
         generator = generator_for(seed, "augmentation of an evaluation", device)
-        optimizer, lr_schedule = optimizer_for(config, network.parameters(), stream.batches_per_pass)
+        optimizer, lr_schedule = optimizer_for(
+            config, network.parameters(), stream.batches_per_pass
+        )
         network.train()
         by_epoch = _by_epoch(augmentation, config.epochs, data.train)
-        state = TrainState(network, optimizer, lr_schedule, stream, generator, torch.zeros(2, device=device))
-        schedule = augmentation.schedule if isinstance(augmentation, ScheduleAugmentation) else None
+        state = TrainState(
+            network,
+            optimizer,
+            lr_schedule,
+            stream,
+            generator,
+            torch.zeros(2, device=device),
+        )
+        schedule = (
+            augmentation.schedule
+            if isinstance(augmentation, ScheduleAugmentation)
+            else None
+        )
         functions = () if schedule is None else schedule.space.functions
         parts = network, *functions, *(augment for augment, _, _ in by_epoch)
-        graphs = StepGraphs.of(parts, optimizer, generator, state, wanted=config.graph if size() == 1 else False)
+        graphs = StepGraphs.of(
+            parts,
+            optimizer,
+            generator,
+            state,
+            wanted=config.graph if size() == 1 else False,
+        )
         checkpoint.restore(state)
         for _ in range(state.step):
             on_step()
         for augment, regularize, mixing in by_epoch[len(state.epochs) :]:
             regularize.acts.give(network, optimizer, regularize.row)
-            policy, acts = augment if isinstance(augment, EpochPolicy) else EpochPolicy(augment), regularize.acts
-            if acts.dropout_columns or acts.weight_decay_column is not None or policy is not augment:
+            policy, acts = (
+                (augment if isinstance(augment, EpochPolicy) else EpochPolicy(augment)),
+                regularize.acts,
+            )
+            if (
+                acts.dropout_columns
+                or acts.weight_decay_column is not None
+                or policy is not augment
+            ):
                 # Graphs contain both as numbers, and the function of an earlier epoch.
                 graphs.clear()
             shares = () if mixing is None else dataclasses.astuple(mixing)
             mixes = torch.tensor(shares, dtype=torch.float64, device=generator.device)
-            step = partial(_step, state, forward, preprocessing, policy.apply, regularize.acts)
+            step = partial(
+                _step, state, forward, preprocessing, policy.apply, regularize.acts
+            )
             while state.step < (len(state.epochs) + 1) * stream.batches_per_pass:
-                graphs.run(policy.apply, step, *stream.next(), regularize.values, mixes, *policy.tensors)
+                graphs.run(
+                    policy.apply,
+                    step,
+                    *stream.next(),
+                    regularize.values,
+                    mixes,
+                    *policy.tensors,
+                )
                 lr_schedule.step()
                 state.step += 1
                 on_step()
                 checkpoint.save_regularly(state)
-            mean_loss, wrong = (collectives.mean(state.sums) / stream.batches_per_pass).tolist()
+            mean_loss, wrong = (
+                collectives.mean(state.sums) / stream.batches_per_pass
+            ).tolist()
             _check_finite(mean_loss, f"of epoch {len(state.epochs) + 1}", config)
             state.epochs.append([mean_loss, 100 * wrong])
             state.sums.zero_()
@@ -108,19 +165,34 @@ def train(
     graphs.clear()
     test = measure(network, data.test.opened(), preprocessing.measure, n_classes)
     _check_finite(test.loss, "after the last step", config)
-    epochs = tuple(Measured(loss, error_percent) for loss, error_percent in state.epochs)
+    epochs = tuple(
+        Measured(loss, error_percent) for loss, error_percent in state.epochs
+    )
     return Trained(network, test, epochs, graphs.counts)
 
 
 def network_of(
-    config: EvaluationConfig, data: EvaluationData, seed: int, own_network: CustomNetwork | None, start: Start | None
+    config: EvaluationConfig,
+    data: EvaluationData,
+    seed: int,
+    own_network: CustomNetwork | None,
+    start: Start | None,
 ) -> nn.Module:
-    """The network that the training with this seed starts from; own_network and start as in `train`."""
+    """The network that the training with this seed starts from; own_network and start
+    as in `train`.
+    """
     weights_seed = derived_seed(seed, "weights of an evaluation")
     if own_network is not None:
         return own_network.fresh(seed, weights_seed)
     image_size = network_input_size(data.train, config.baseline_augmentation())
-    return build_model(config.model, len(data.class_names), weights_seed, image_size, start, data.train.n_channels)
+    return build_model(
+        config.model,
+        len(data.class_names),
+        weights_seed,
+        image_size,
+        start,
+        data.train.n_channels,
+    )
 
 
 def _by_epoch(
@@ -129,15 +201,28 @@ def _by_epoch(
     with single_process():
         augments = augmentation.by_epoch(epochs, train)
     if len(augments) != epochs:
-        raise SettingsError(f"{type(augmentation).__name__}.by_epoch must return {epochs} functions, one per epoch")
+        raise SettingsError(
+            f"{type(augmentation).__name__}.by_epoch must return {epochs} functions,"
+            " one per epoch"
+        )
     if size() > 1 and not getattr(augmentation, "shares_batches", False):
         augments = [partial(_on_whole_batch, augment) for augment in augments]
-    regularization_by_epoch = getattr(augmentation, "regularization_by_epoch", lambda epochs, device: ())
-    nothing = EpochRegularization(Regularization((), 0), {}, torch.zeros(0, device=train.device))
+    regularization_by_epoch = getattr(
+        augmentation, "regularization_by_epoch", lambda epochs, device: ()
+    )
+    nothing = EpochRegularization(
+        Regularization((), 0), {}, torch.zeros(0, device=train.device)
+    )
     regularization = regularization_by_epoch(epochs, train.device) or [nothing] * epochs
-    mixing = getattr(augmentation, "mixing_by_epoch", lambda epochs: ())(epochs) or [None] * epochs
+    mixing = (
+        getattr(augmentation, "mixing_by_epoch", lambda epochs: ())(epochs)
+        or [None] * epochs
+    )
     if len(mixing) != epochs:
-        raise SettingsError(f"{type(augmentation).__name__}.mixing_by_epoch must return {epochs} Mixing, one per epoch")
+        raise SettingsError(
+            f"{type(augmentation).__name__}.mixing_by_epoch must return {epochs}"
+            " Mixing, one per epoch"
+        )
     return [*zip(augments, regularization, mixing, strict=True)]
 
 
@@ -153,9 +238,13 @@ def _step(
     mixing: Tensor,
     *of_policy: Tensor,
 ) -> None:
-    """Make one training step. mixing (4,): the fields of a Mixing, or (0,). of_policy: first arguments of `apply`."""
+    """Make one training step. mixing (4,): the fields of a Mixing, or (0,). of_policy:
+    first arguments of `apply`.
+    """
     augmented = apply(*of_policy, images, state.generator)
-    inputs = acts.on_inputs(preprocessing.train(augmented, state.generator), values, state.generator)
+    inputs = acts.on_inputs(
+        preprocessing.train(augmented, state.generator), values, state.generator
+    )
     targets: Tensor | MixedLabels = labels
     if len(mixing):
         inputs, targets = mix(inputs, labels, Mixing(*mixing), state.generator)
@@ -168,11 +257,17 @@ def _step(
     state.optimizer.step()
     # Frees the memory of the gradients for the next pass.
     state.optimizer.zero_grad()
-    state.sums += torch.stack([loss.detach(), error_share(logits.detach(), targets).to(loss)])
+    state.sums += torch.stack(
+        [loss.detach(), error_share(logits.detach(), targets).to(loss)]
+    )
 
 
-def _on_whole_batch(augment: Augment, images: Tensor, generator: torch.Generator) -> Tensor:
-    """Give an augmentation that does not support several processes the whole batch, and keep this process's part."""
+def _on_whole_batch(
+    augment: Augment, images: Tensor, generator: torch.Generator
+) -> Tensor:
+    """Give an augmentation that does not support several processes the whole batch, and
+    keep this process's part.
+    """
     whole = collectives.all_gather(images)
     with single_process():
         augmented = augment(whole, generator)
@@ -181,4 +276,7 @@ def _on_whole_batch(augment: Augment, images: Tensor, generator: torch.Generator
 
 def _check_finite(loss: float, when: str, config: EvaluationConfig) -> None:
     if not math.isfinite(loss):
-        raise DivergedError(f"the loss {when} is not finite; try a learning rate below {config.learning_rate:g}")
+        raise DivergedError(
+            f"the loss {when} is not finite; try a learning rate below"
+            f" {config.learning_rate:g}"
+        )

@@ -28,14 +28,20 @@ Make = TypeVar("Make", bound=Callable[..., Any])
 
 
 def check_device_name(name: str) -> str:
-    """The name; SettingsError if it is not auto, cpu, cuda, cuda:<number> or mps. The device need not exist here."""
+    """The name; SettingsError if it is not auto, cpu, cuda, cuda:<number> or mps. The
+    device need not exist here.
+    """
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?|mps", name):
-        raise SettingsError(f"device must be auto, cpu, cuda, cuda:<number> or mps, got {name!r}")
+        raise SettingsError(
+            f"device must be auto, cpu, cuda, cuda:<number> or mps, got {name!r}"
+        )
     return name
 
 
 def find_device(name: str) -> torch.device:
-    """The device of that name here; `auto` is a CUDA GPU if there is one. SettingsError if there is no such device."""
+    """The device of that name here; `auto` is a CUDA GPU if there is one. SettingsError
+    if there is no such device.
+    """
     import torch
 
     if check_device_name(name) == "auto":
@@ -47,12 +53,16 @@ def find_device(name: str) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise SettingsError(f"device {name!r} cannot be used ({reason}); try auto or cpu") from None
+        raise SettingsError(
+            f"device {name!r} cannot be used ({reason}); try auto or cpu"
+        ) from None
     return device
 
 
 def exact_device(device: torch.device) -> torch.device:
-    """Where random numbers are drawn and images augmented: the device itself; for mps, without float64, the CPU."""
+    """Where random numbers are drawn and images augmented: the device itself; for mps,
+    without float64, the CPU.
+    """
     import torch
 
     return torch.device("cpu") if device.type == "mps" else device
@@ -60,27 +70,41 @@ def exact_device(device: torch.device) -> torch.device:
 
 @contextlib.contextmanager
 def explained_memory_errors() -> Iterator[None]:
-    """Turn errors of a full memory or GPU, and of a DataLoader worker that died, into RunErrors with a remedy."""
+    """Turn errors of a full memory or GPU, and of a DataLoader worker that died, into
+    RunErrors with a remedy.
+    """
     import torch
 
     try:
         yield
     except (MemoryError, RuntimeError) as error:
         reason = next(iter(str(error).splitlines()), "")
-        if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in reason:
-            raise RunError(f"out of memory ({reason}); try a smaller batch_size, model or image_size") from None
+        if (
+            isinstance(error, MemoryError | torch.OutOfMemoryError)
+            or "can't allocate memory" in reason
+        ):
+            raise RunError(
+                f"out of memory ({reason}); try a smaller batch_size, model or"
+                " image_size"
+            ) from None
         # PyTorch raises it from a signal handler, wherever the main thread is.
         if "DataLoader worker" in reason:
-            raise RunError(f"a process that reads images has died ({reason}); try fewer workers, or 0") from None
+            raise RunError(
+                f"a process that reads images has died ({reason}); try fewer workers,"
+                " or 0"
+            ) from None
         raise
 
 
 @contextlib.contextmanager
 def usual_types() -> Iterator[None]:
-    """PRECISION and the CPU as PyTorch's defaults, and no autocast, whatever the caller has set; then as before."""
+    """PRECISION and the CPU as PyTorch's defaults, and no autocast, whatever the caller
+    has set; then as before.
+    """
     import torch
 
-    # torch.get_default_device takes several times as long, which counts for single images.
+    # torch.get_default_device takes several times as long, which counts for single
+    # images.
     made, wanted = torch.empty(0), getattr(torch, PRECISION)
     cast_on = [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
     if made.dtype == wanted and made.device.type == "cpu" and not cast_on:
@@ -97,7 +121,9 @@ def usual_types() -> Iterator[None]:
 
 @contextlib.contextmanager
 def own_state() -> Iterator[None]:
-    """The same, with gradients and outside of inference mode: for trainings within whatever a caller does."""
+    """The same, with gradients and outside of inference mode: for trainings within
+    whatever a caller does.
+    """
     import torch
 
     with usual_types(), torch.inference_mode(False), torch.enable_grad():
@@ -105,14 +131,17 @@ def own_state() -> Iterator[None]:
 
 
 def device_constant(make: Make) -> Make:
-    """Cache the results of `make` by its arguments, which must be hashable. A compiled program has its own results."""
+    """Cache the results of `make` by its arguments, which must be hashable. A compiled
+    program has its own results.
+    """
     cached: dict[tuple[Hashable, ...], Any] = {}
 
     @functools.wraps(make)
     def constant(*arguments: Hashable) -> Any:
         import torch
 
-        # Checked first: a compiler that looked into the cache would trace the hashes of all arguments in it.
+        # Checked first: a compiler that looked into the cache would trace the hashes of
+        # all arguments in it.
         is_compiling = torch.compiler.is_compiling()
         if not is_compiling and arguments in cached:
             return cached[arguments]
@@ -120,7 +149,9 @@ def device_constant(make: Make) -> Make:
         with torch.inference_mode(False):
             made = make(*arguments)
         # A tensor that a CUDA graph records has no content yet.
-        is_capturing = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+        is_capturing = (
+            torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+        )
         if not (is_compiling or is_capturing):
             cached[arguments] = made
         return made
@@ -137,17 +168,26 @@ def whole_numbers(count: int, dtype: torch.dtype, device: torch.device) -> Tenso
 
 
 def environment(device: torch.device) -> dict[str, Any]:
-    """The device by name, the number of PyTorch's threads, and the versions of hba and of PACKAGES."""
+    """The device by name, the number of PyTorch's threads, and the versions of hba and
+    of PACKAGES.
+    """
     import torch
 
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor_name()
+    name = (
+        torch.cuda.get_device_name(device)
+        if device.type == "cuda"
+        else _processor_name()
+    )
     return {
         "device": str(device),
         "device_name": name,
         "n_threads": torch.get_num_threads(),
         "python": platform.python_version(),
         # A checkout may shadow an installed hba of another version.
-        "packages": {"hba-augment": VERSION, **{package: version_of(package) for package in PACKAGES}},
+        "packages": {
+            "hba-augment": VERSION,
+            **{package: version_of(package) for package in PACKAGES},
+        },
     }
 
 

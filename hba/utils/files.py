@@ -21,8 +21,11 @@ LOCK_NAME = ".lock"
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Let `write` fill a temporary file, which replaces `path` in one step. If that fails, RunError; `path` is kept."""
-    # One temporary name per file, so that the next writer overwrites what a killed one left.
+    """Let `write` fill a temporary file, which replaces `path` in one step. If that
+    fails, RunError; `path` is kept.
+    """
+    # One temporary name per file, so that the next writer overwrites what a killed one
+    # left.
     temporary = path.with_name(f".{path.name}.part")
     try:
         if path.exists() and not path.is_file():
@@ -36,7 +39,9 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
         temporary.replace(path)
     except (OSError, RuntimeError) as error:
         # torch.save reports a full disk as RuntimeError.
-        raise RunError(f"cannot write {path}: {reason_of(error)}; its old content is kept") from error
+        raise RunError(
+            f"cannot write {path}: {reason_of(error)}; its old content is kept"
+        ) from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
@@ -67,32 +72,44 @@ def load_tensors(path: Path) -> Any:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # A broken file can make the reader raise anything.
-        raise RunError(f"{path} cannot be read ({reason_of(error)}); remove it to start again") from None
+        raise RunError(
+            f"{path} cannot be read ({reason_of(error)}); remove it to start again"
+        ) from None
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file for reading; OSError for a pipe or a device, which may never end."""
+    """Open a regular file for reading; OSError for a pipe or a device, which may never
+    end.
+    """
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, NO_FILE, str(path))
     return path.open("rb")
 
 
 def read_text(path: Path) -> str:
-    """Read UTF-8 text, with line ends as \\n, without a byte order mark. Raises OSError or UnicodeDecodeError."""
+    """Read UTF-8 text, with line ends as \\n, without a byte order mark. Raises OSError
+    or UnicodeDecodeError.
+    """
     with open_regular(path) as file, io.TextIOWrapper(file, "utf-8-sig") as text:
         return text.read()
 
 
 def reason_of(error: Exception) -> str:
-    """Why something failed, in a few words: the system's reason, or the first line of the message."""
-    return getattr(error, "strerror", None) or next(iter(str(error).splitlines()), type(error).__name__)
+    """Why something failed, in a few words: the system's reason, or the first line of
+    the message.
+    """
+    return getattr(error, "strerror", None) or next(
+        iter(str(error).splitlines()), type(error).__name__
+    )
 
 
 @contextlib.contextmanager
 def run_lock(folder: Path | None) -> Iterator[None]:
-    """Make a run folder and hold its lock; remove the folder at the end if it is empty. None locks nothing.
+    """Make a run folder and hold its lock; remove the folder at the end if it is empty.
+    None locks nothing.
 
-    RunError if another process, or a child of one that has ended, holds the lock, or if the folder is not writable.
+    RunError if another process, or a child of one that has ended, holds the lock, or if
+    the folder is not writable.
     """
     if folder is None:
         yield
@@ -104,11 +121,16 @@ def run_lock(folder: Path | None) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
-        text = f"another search or evaluation is at work in {folder}; wait for its end, or choose another --out"
+        text = (
+            f"another search or evaluation is at work in {folder}; wait for its end, or"
+            " choose another --out"
+        )
         raise RunError(text) from None
     except (OSError, ValueError, NotImplementedError) as error:
         # NotImplementedError: a file system without locks.
-        raise RunError(f"cannot write into {folder}: {reason_of(error)}; choose another --out") from None
+        raise RunError(
+            f"cannot write into {folder}: {reason_of(error)}; choose another --out"
+        ) from None
     try:
         yield
     finally:
@@ -127,14 +149,22 @@ def run_of(path: str | Path) -> Path:
 
 
 def resumes(resume: bool, first: Path) -> bool:
-    """Whether to resume a run, of which `first` is written first. HbaWarning if it stopped before, and begins again."""
+    """Whether to resume a run, of which `first` is written first. HbaWarning if it
+    stopped before, and begins again.
+    """
     if resume and not first.exists():
-        warnings.warn(f"{first.parent} has no {first.name} to resume; the run begins again", HbaWarning, stacklevel=3)
+        warnings.warn(
+            f"{first.parent} has no {first.name} to resume; the run begins again",
+            HbaWarning,
+            stacklevel=3,
+        )
     return resume and first.exists()
 
 
 def new_folder(place: Path, name: str) -> Path:
-    """Make the folder <place>/<name>-<number> with the first free number; RunError if that is not possible."""
+    """Make the folder <place>/<name>-<number> with the first free number; RunError if
+    that is not possible.
+    """
     number = 1
     while True:
         path = place / f"{name}-{number}"
@@ -144,4 +174,7 @@ def new_folder(place: Path, name: str) -> Path:
         except FileExistsError:
             number += 1
         except OSError as error:
-            raise RunError(f"cannot make {path}: {error.strerror}; choose another folder with --out") from None
+            raise RunError(
+                f"cannot make {path}: {error.strerror}; choose another folder with"
+                " --out"
+            ) from None

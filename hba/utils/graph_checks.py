@@ -1,4 +1,6 @@
-"""Finds steps that a CUDA graph would not repeat: by whose code they run, and by comparing a replay with eager runs."""
+"""Finds steps that a CUDA graph would not repeat: by whose code they run, and by
+comparing a replay with eager runs.
+"""
 
 import random
 from collections.abc import Callable, Iterable, Sequence
@@ -13,13 +15,17 @@ from torch.optim import Optimizer
 from hba.utils.snapshot import tensors_in
 
 LIBRARIES = ("hba", "timm", "torch", "torchvision")
-"""Packages whose modules and hooks keep no state in Python that changes from step to step."""
+"""Packages whose modules and hooks keep no state in Python that changes from step to
+step.
+"""
 LARGEST_DIFFERENCE = 1e-2
 """Between two runs of a step, relative to what the step changes."""
 LARGEST_ROUNDING = 1e-6
 """Difference that is always allowed, relative to the values."""
 NOISE_FACTOR = 10.0
-"""How much further than a second eager run a replay may be from the first: some kernels add in any order."""
+"""How much further than a second eager run a replay may be from the first: some kernels
+add in any order.
+"""
 
 T = TypeVar("T")
 
@@ -32,24 +38,40 @@ class Saved(NamedTuple):
 
 
 class StepState:
-    """What steps change: the tensors in `state` that are on the device of the random generators, and the generators.
+    """What steps change: the tensors in `state` that are on the device of the random
+    generators, and the generators.
 
     is_learnt: which tensors the optimizer changes, bool, one for each tensor.
     """
 
-    def __init__(self, state: Any, generators: Sequence[torch.Generator], optimizer: Optimizer | None = None) -> None:
+    def __init__(
+        self,
+        state: Any,
+        generators: Sequence[torch.Generator],
+        optimizer: Optimizer | None = None,
+    ) -> None:
         self.generators = generators
         self.tensors = self.on_device(state)
-        learnt = [] if optimizer is None else tensors_in([group["params"] for group in optimizer.param_groups])
+        learnt = (
+            []
+            if optimizer is None
+            else tensors_in([group["params"] for group in optimizer.param_groups])
+        )
         places = {tensor.data_ptr() for tensor in (*learnt, *tensors_in(optimizer))}
-        self.is_learnt = torch.tensor([tensor.data_ptr() in places for tensor in self.tensors], dtype=torch.bool)
+        self.is_learnt = torch.tensor(
+            [tensor.data_ptr() in places for tensor in self.tensors], dtype=torch.bool
+        )
 
     def on_device(self, state: Any) -> list[Tensor]:
         device_types = {generator.device.type for generator in self.generators}
-        return [tensor for tensor in tensors_in(state) if tensor.device.type in device_types]
+        return [
+            tensor for tensor in tensors_in(state) if tensor.device.type in device_types
+        ]
 
     def saved(self) -> Saved:
-        return Saved([tensor.clone() for tensor in self.tensors], self.generator_states())
+        return Saved(
+            [tensor.clone() for tensor in self.tensors], self.generator_states()
+        )
 
     def generator_states(self) -> list[Tensor]:
         return [generator.get_state() for generator in self.generators]
@@ -58,14 +80,20 @@ class StepState:
         with torch.no_grad():
             for tensor, value in zip(self.tensors, saved.tensors, strict=True):
                 tensor.copy_(value)
-        for generator, generator_state in zip(self.generators, saved.generators, strict=True):
+        for generator, generator_state in zip(
+            self.generators, saved.generators, strict=True
+        ):
             generator.set_state(generator_state)
 
 
-def compare_runs(changed: StepState, run: Callable[[], T], replay: Callable[[], T]) -> tuple[T, str | None]:
-    """Run a step twice eagerly and once as a graph, all from the same state; keep the state of the first run.
+def compare_runs(
+    changed: StepState, run: Callable[[], T], replay: Callable[[], T]
+) -> tuple[T, str | None]:
+    """Run a step twice eagerly and once as a graph, all from the same state; keep the
+    state of the first run.
 
-    Returns its outputs, and how the other runs differ from it; None if they do the same up to noise. The host waits.
+    Returns its outputs, and how the other runs differ from it; None if they do the same
+    up to noise. The host waits.
     """
     begun = changed.saved()
     try:
@@ -92,23 +120,40 @@ def compare_runs(changed: StepState, run: Callable[[], T], replay: Callable[[], 
     changed.restore(ended)
     is_steady = (noise == 0) | (noise <= allowed)
     is_close = (errors == 0) | (errors <= NOISE_FACTOR * noise + allowed)
-    # A gradient that is zero but for rounding differs in each run, and AdamW makes a whole step of it. So most weights
-    # must repeat, not all.
-    may_differ = torch.cat([changed.is_learnt, torch.zeros(len(first) - n_state, dtype=torch.bool)])
+    # A gradient that is zero but for rounding differs in each run, and AdamW makes a
+    # whole step of it. So most weights must repeat, not all.
+    may_differ = torch.cat(
+        [changed.is_learnt, torch.zeros(len(first) - n_state, dtype=torch.bool)]
+    )
     weights = is_steady[may_differ & (moved > 0)]
-    if not (repeats_draws and is_steady[~may_differ].all() and 2 * weights.sum() >= len(weights)):
-        return outputs, "two eager runs of it differ, as if its Python code kept a state"
-    return outputs, None if replays_draws and is_close.all() else "its replay differs from an eager run"
+    if not (
+        repeats_draws
+        and is_steady[~may_differ].all()
+        and 2 * weights.sum() >= len(weights)
+    ):
+        return (
+            outputs,
+            "two eager runs of it differ, as if its Python code kept a state",
+        )
+    return outputs, (
+        None
+        if replays_draws and is_close.all()
+        else "its replay differs from an eager run"
+    )
 
 
 def _difference(found: Tensor, expected: Tensor) -> Tensor:
-    """Zero where both are equal, which includes infinite numbers and those that are not numbers."""
+    """Zero where both are equal, which includes infinite numbers and those that are not
+    numbers.
+    """
     are_equal = (found == expected) | ((found != found) & (expected != expected))
     return (found.float() - expected.float()).masked_fill_(are_equal, 0)
 
 
 def _norms(tensors: Iterable[Tensor]) -> Tensor:
-    """The Euclidean norms, on the CPU. One tensor at a time, because a difference takes memory."""
+    """The Euclidean norms, on the CPU. One tensor at a time, because a difference takes
+    memory.
+    """
     norms = [torch.linalg.vector_norm(tensor.float()) for tensor in tensors]
     return torch.stack(norms).cpu() if norms else torch.zeros(0)
 
@@ -118,15 +163,35 @@ def _are_equal(states: list[Tensor], expected: list[Tensor]) -> bool:
 
 
 def first_own(parts: Iterable[Any]) -> str | None:
-    """The name of the first module, hook, function or other object that is not of LIBRARIES; None if all are."""
-    objects = [one for part in parts for one in (part.modules() if isinstance(part, nn.Module) else [part])]
+    """The name of the first module, hook, function or other object that is not of
+    LIBRARIES; None if all are.
+    """
+    objects = [
+        one
+        for part in parts
+        for one in (part.modules() if isinstance(part, nn.Module) else [part])
+    ]
     fields = chain(*(getattr(one, "__dict__", {}).items() for one in objects))
     by_name = [hooks for name, hooks in fields if name.endswith("_hooks")]
     hooks = chain(*map(dict.values, by_name))
-    named = [one if hasattr(one, "__qualname__") else type(one) for one in (*objects, *hooks)]
-    return next((one.__qualname__ for one in named if one.__module__.partition(".")[0] not in LIBRARIES), None)
+    named = [
+        one if hasattr(one, "__qualname__") else type(one) for one in (*objects, *hooks)
+    ]
+    return next(
+        (
+            one.__qualname__
+            for one in named
+            if one.__module__.partition(".")[0] not in LIBRARIES
+        ),
+        None,
+    )
 
 
 def random_states_of_host() -> tuple[Any, ...]:
     of_numpy: Any = np.random.get_state(legacy=True)
-    return random.getstate(), of_numpy[1].tobytes(), of_numpy[2:], torch.random.get_rng_state().numpy().tobytes()
+    return (
+        random.getstate(),
+        of_numpy[1].tobytes(),
+        of_numpy[2:],
+        torch.random.get_rng_state().numpy().tobytes(),
+    )

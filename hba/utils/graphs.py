@@ -1,13 +1,15 @@
-"""Runs the steps of a training as CUDA graphs: the host launches a whole step at once, instead of each of its kernels.
+"""Runs the steps of a training as CUDA graphs: the host launches a whole step at once,
+instead of each of its kernels.
 
-A step is a function of tensors. It changes other tensors only in place, such as weights, sums and the state of an
-optimizer, and returns tensors. Everything else that it reads must stay the same, because a graph repeats the recorded
-kernels. Random numbers come from registered generators, and continue as without a graph.
+A step is a function of tensors. It changes other tensors only in place, such as
+weights, sums and the state of an optimizer, and returns tensors. Everything else that
+it reads must stay the same, because a graph repeats the recorded kernels. Random
+numbers come from registered generators, and continue as without a graph.
 
-A step runs eagerly EAGER_RUNS times. In the last of these, its graph is compared with the eager run, whose results are
-kept: a graph is used only once it has done what Python does, with other inputs, another learning rate and other random
-numbers than when it was recorded.
-Ref: https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs
+A step runs eagerly EAGER_RUNS times. In the last of these, its graph is compared with
+the eager run, whose results are kept: a graph is used only once it has done what Python
+does, with other inputs, another learning rate and other random numbers than when it was
+recorded. Ref: https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs
 """
 
 import contextlib
@@ -24,29 +26,46 @@ from torch.optim import Optimizer
 
 from hba.errors import HbaError, HbaWarning
 from hba.utils.files import reason_of
-from hba.utils.graph_checks import StepState, compare_runs, first_own, random_states_of_host
+from hba.utils.graph_checks import (
+    StepState,
+    compare_runs,
+    first_own,
+    random_states_of_host,
+)
 from hba.utils.seeding import default_generator_of
 
 WARM_UP_RUNS = 3
-"""Eager runs of a step before it is recorded; they initialize libraries and the optimizer."""
+"""Eager runs of a step before it is recorded; they initialize libraries and the
+optimizer.
+"""
 EAGER_RUNS = WARM_UP_RUNS + 2
-"""Those, the run after which a step has been recorded, and the run that its graph is compared with."""
+"""Those, the run after which a step has been recorded, and the run that its graph is
+compared with.
+"""
 LEAST_PYTORCH = "2.13"
-"""Earlier versions leave generators and memory of a failed recording as they are, so that later draws fail."""
+"""Earlier versions leave generators and memory of a failed recording as they are, so
+that later draws fail.
+"""
 
 T = TypeVar("T")
 Tensors = tuple[Tensor, ...]
 
 
 class StepCounts(NamedTuple):
-    """How many steps ran as graphs and eagerly, and why they could not all run as graphs."""
+    """How many steps ran as graphs and eagerly, and why they could not all run as
+    graphs.
+    """
 
     replayed: int = 0
     eager: int = 0
     reason: str | None = None
 
     def plus(self, other: "StepCounts") -> "StepCounts":
-        return StepCounts(self.replayed + other.replayed, self.eager + other.eager, self.reason or other.reason)
+        return StepCounts(
+            self.replayed + other.replayed,
+            self.eager + other.eager,
+            self.reason or other.reason,
+        )
 
     def __str__(self) -> str:
         why = f" ({self.reason})" if self.reason else ""
@@ -55,19 +74,25 @@ class StepCounts(NamedTuple):
 
 @functools.cache
 def stream_of(device: torch.device) -> torch.cuda.Stream:
-    """One for all recordings on a device, because libraries keep memory for each stream that they have run on."""
+    """One for all recordings on a device, because libraries keep memory for each stream
+    that they have run on.
+    """
     return torch.cuda.Stream(device)
 
 
 class CudaRecorder:
     """Records CUDA graphs that share their memory. generator: None for the default one."""
 
-    def __init__(self, device: torch.device, generator: torch.Generator | None = None) -> None:
+    def __init__(
+        self, device: torch.device, generator: torch.Generator | None = None
+    ) -> None:
         self.generator, self.stream = generator, stream_of(device)
         self.clear()
 
     def clear(self) -> None:
-        """Give later graphs other memory; that of earlier ones is free once they are gone."""
+        """Give later graphs other memory; that of earlier ones is free once they are
+        gone.
+        """
         self.pool = torch.cuda.graph_pool_handle()
 
     def run(self, step: Callable[..., T], inputs: Tensors) -> T:
@@ -80,7 +105,9 @@ class CudaRecorder:
         return outputs
 
     def check(self, step: Callable[..., T], inputs: Tensors) -> tuple[T, str | None]:
-        """Run a step eagerly; return its outputs, and the warning if the host has waited for the device."""
+        """Run a step eagerly; return its outputs, and the warning if the host has
+        waited for the device.
+        """
         before = torch.cuda.get_sync_debug_mode()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -89,25 +116,45 @@ class CudaRecorder:
                 outputs = self.run(step, inputs)
             finally:
                 torch.cuda.set_sync_debug_mode(before)
-        waits = [warning for warning in caught if "called a synchronizing" in str(warning.message)]
+        waits = [
+            warning
+            for warning in caught
+            if "called a synchronizing" in str(warning.message)
+        ]
         for warning in caught:
             if warning not in waits:
-                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+                warnings.warn_explicit(
+                    warning.message, warning.category, warning.filename, warning.lineno
+                )
         return outputs, str(waits[0].message) if waits else None
 
-    def record(self, step: Callable[..., T], inputs: Tensors) -> tuple[T, Callable[[], object]]:
-        """Record a step without running it; return its outputs, and a function that runs it on the same tensors."""
-        # PyTorch registers generators on the current device, and sets it when a stream is set.
+    def record(
+        self, step: Callable[..., T], inputs: Tensors
+    ) -> tuple[T, Callable[[], object]]:
+        """Record a step without running it; return its outputs, and a function that
+        runs it on the same tensors.
+        """
+        # PyTorch registers generators on the current device, and sets it when a stream
+        # is set.
         with torch.cuda.device(self.stream.device):
             graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
-            if self.generator is not None and (register := getattr(graph, "register_generator_state", None)):
+            if self.generator is not None and (
+                register := getattr(graph, "register_generator_state", None)
+            ):
                 with warnings.catch_warnings():
-                    # From PyTorch 2.13 on, a graph registers every generator that it uses, and this only warns.
+                    # From PyTorch 2.13 on, a graph registers every generator that it
+                    # uses, and this only warns.
                     warnings.simplefilter("ignore")
                     register(self.generator)
             try:
-                # Other threads may reserve memory meanwhile, such as those that read images ahead.
-                with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
+                # Other threads may reserve memory meanwhile, such as those that read
+                # images ahead.
+                with torch.cuda.graph(
+                    graph,
+                    pool=self.pool,
+                    stream=self.stream,
+                    capture_error_mode="thread_local",
+                ):
                     outputs = step(*inputs)
             finally:
                 # A capture that fails leaves its stream.
@@ -117,10 +164,12 @@ class CudaRecorder:
 
 @dataclass
 class Recording:
-    """A step: the number of its eager runs before it is recorded, and its graph, if there is one.
+    """A step: the number of its eager runs before it is recorded, and its graph, if
+    there is one.
 
-    is_proven: whether a graph of the step has done the same as the step. inputs, outputs: the tensors that the graph
-    reads and returns. step: kept, because the graph reads its tensors too.
+    is_proven: whether a graph of the step has done the same as the step. inputs,
+    outputs: the tensors that the graph reads and returns. step: kept, because the graph
+    reads its tensors too.
     """
 
     n_runs: int = 0
@@ -142,10 +191,12 @@ class Recording:
 
 
 class StepGraphs:
-    """Runs steps, as graphs by a CudaRecorder, or eagerly by None. optimizer: its learning rates may change.
+    """Runs steps, as graphs by a CudaRecorder, or eagerly by None. optimizer: its
+    learning rates may change.
 
-    state: everything that steps change, as tensors_in takes it. generators: those that steps draw from. Beyond
-    most_recordings, steps run eagerly. reason: why steps do not run as graphs. n_replayed, n_eager: runs so far.
+    state: everything that steps change, as tensors_in takes it. generators: those that
+    steps draw from. Beyond most_recordings, steps run eagerly. reason: why steps do not
+    run as graphs. n_replayed, n_eager: runs so far.
     """
 
     def __init__(
@@ -156,41 +207,69 @@ class StepGraphs:
         generators: Sequence[torch.Generator] = (),
         most_recordings: float = math.inf,
     ) -> None:
-        self.recorder, self.optimizer, self.state, self.generators = recorder, optimizer, state, generators
+        self.recorder, self.optimizer, self.state, self.generators = (
+            recorder,
+            optimizer,
+            state,
+            generators,
+        )
         self.most_recordings = most_recordings
         self.reason: str | None = None
         self.n_replayed = self.n_eager = 0
-        self._rates = [torch.zeros((), device=group["params"][0].device) for group in self._groups]
+        self._rates = [
+            torch.zeros((), device=group["params"][0].device) for group in self._groups
+        ]
         self.recordings: dict[Hashable, Recording] = {}
 
     @staticmethod
     def of(
-        parts: Iterable[Any], optimizer: Optimizer, generator: torch.Generator, state: Any, *, wanted: bool | None
+        parts: Iterable[Any],
+        optimizer: Optimizer,
+        generator: torch.Generator,
+        state: Any,
+        *,
+        wanted: bool | None,
     ) -> "StepGraphs":
-        """On a GPU, graphs for steps with these networks, functions and algorithms. state: as StepGraphs takes it.
+        """On a GPU, graphs for steps with these networks, functions and algorithms.
+        state: as StepGraphs takes it.
 
         wanted: None for graphs from LEAST_PYTORCH on, if all parts are of LIBRARIES.
         """
         if wanted is False or generator.device.type != "cuda":
             return StepGraphs()
         generators = generator, default_generator_of(generator.device)
-        graphs = StepGraphs(CudaRecorder(generator.device, generator), optimizer, state, generators)
+        graphs = StepGraphs(
+            CudaRecorder(generator.device, generator), optimizer, state, generators
+        )
         if wanted is None and torch.__version__ < LEAST_PYTORCH:
             graphs.recorder = None
-            graphs.reason = f"by default only from PyTorch {LEAST_PYTORCH} on; --graph records them"
+            graphs.reason = (
+                f"by default only from PyTorch {LEAST_PYTORCH} on; --graph records them"
+            )
         elif wanted is None and (own := first_own(parts)) is not None:
-            graphs._stop(f"a graph would not repeat the Python code of {own}; add --graph if it changes only tensors")
+            graphs._stop(
+                f"a graph would not repeat the Python code of {own}; add --graph if it"
+                " changes only tensors"
+            )
         return graphs
 
     @property
     def _groups(self) -> list[dict[str, Any]]:
-        """Those of the optimizer, whose list is another one after it has loaded a state."""
-        return [] if self.optimizer is None else [group for group in self.optimizer.param_groups if group["params"]]
+        """Those of the optimizer, whose list is another one after it has loaded a
+        state.
+        """
+        return (
+            []
+            if self.optimizer is None
+            else [group for group in self.optimizer.param_groups if group["params"]]
+        )
 
     def run(self, key: Hashable, step: Callable[..., T], *inputs: Tensor) -> T:
-        """Return step(*inputs): tensors that the next run may overwrite, because graphs share their memory.
+        """Return step(*inputs): tensors that the next run may overwrite, because graphs
+        share their memory.
 
-        key: names the step, and everything besides the inputs that decides what it computes.
+        key: names the step, and everything besides the inputs that decides what it
+        computes.
         """
         if self.recorder is None:
             self.n_eager += 1
@@ -213,30 +292,39 @@ class StepGraphs:
         outputs: T = recording.run(inputs)
         return outputs
 
-    def _run_before_graph(self, recording: Recording, step: Callable[..., T], inputs: Tensors) -> T:
+    def _run_before_graph(
+        self, recording: Recording, step: Callable[..., T], inputs: Tensors
+    ) -> T:
         """Run a step that has no graph, or whose graph has not been compared with it."""
         if recording.replay is not None:
             return self._prove(recording, step, inputs)
         recording.n_runs += 1
         generators = StepState((), self.generators)
         begun = generators.saved()
-        outputs = self._run_eagerly(step, inputs, is_checked=recording.n_runs == WARM_UP_RUNS)
+        outputs = self._run_eagerly(
+            step, inputs, is_checked=recording.n_runs == WARM_UP_RUNS
+        )
         if self.recorder is not None and recording.n_runs > WARM_UP_RUNS:
             ended = generators.saved()
-            # If the graph kept random numbers, they would be those of this run, and differ from those of the next.
+            # If the graph kept random numbers, they would be those of this run, and
+            # differ from those of the next.
             generators.restore(begun)
             self._record(recording, step, inputs)
             generators.restore(ended)
         return outputs
 
     def clear(self) -> None:
-        """Free the memory of all graphs. Steps, which may now be others, are recorded anew when they run next."""
+        """Free the memory of all graphs. Steps, which may now be others, are recorded
+        anew when they run next.
+        """
         for recording in self.recordings.values():
             recording.free()
         if self.recorder is not None:
             self.recorder.clear()
 
-    def _record(self, recording: Recording, step: Callable[..., T], inputs: Tensors) -> None:
+    def _record(
+        self, recording: Recording, step: Callable[..., T], inputs: Tensors
+    ) -> None:
         """Record a step, which runs nothing, or stop if that is not possible."""
         with_gradients = torch.is_grad_enabled()
         try:
@@ -246,18 +334,32 @@ class StepGraphs:
                 torch.inference_mode(False),
                 torch.set_grad_enabled(with_gradients),
             ):
-                recording.step, recording.inputs = step, tuple(tensor.detach().clone() for tensor in inputs)
-                recording.outputs, recording.replay = self.recorder.record(step, recording.inputs)
+                recording.step, recording.inputs = (
+                    step,
+                    tuple(tensor.detach().clone() for tensor in inputs),
+                )
+                recording.outputs, recording.replay = self.recorder.record(
+                    step, recording.inputs
+                )
         except (RuntimeError, HbaError) as error:
             self._stop(f"a step cannot be recorded ({reason_of(error)})")
 
-    def _prove(self, recording: Recording, step: Callable[..., T], inputs: Tensors) -> T:
-        """Run a step eagerly, and compare its graph with that; stop if it does something else."""
-        recorder, changed = self.recorder, StepState(self.state, self.generators, self.optimizer)
+    def _prove(
+        self, recording: Recording, step: Callable[..., T], inputs: Tensors
+    ) -> T:
+        """Run a step eagerly, and compare its graph with that; stop if it does
+        something else.
+        """
+        recorder, changed = (
+            self.recorder,
+            StepState(self.state, self.generators, self.optimizer),
+        )
         try:
             with self._optimizer_as_recorded():
                 outputs, difference = compare_runs(
-                    changed, lambda: recorder.run(step, inputs), lambda: recording.run(inputs)
+                    changed,
+                    lambda: recorder.run(step, inputs),
+                    lambda: recording.run(inputs),
                 )
         except (RuntimeError, HbaError) as error:
             self._stop(f"a graph cannot be compared with its step ({reason_of(error)})")
@@ -269,8 +371,12 @@ class StepGraphs:
             self._stop(f"a graph would not repeat a step: {difference}")
         return outputs
 
-    def _run_eagerly(self, step: Callable[..., T], inputs: Tensors, *, is_checked: bool = False) -> T:
-        """Run a step as it will be recorded. is_checked: find out whether it can be; a first run makes constants."""
+    def _run_eagerly(
+        self, step: Callable[..., T], inputs: Tensors, *, is_checked: bool = False
+    ) -> T:
+        """Run a step as it will be recorded. is_checked: find out whether it can be; a
+        first run makes constants.
+        """
         self.n_eager += 1
         if self.recorder is None:
             return step(*inputs)
@@ -288,25 +394,42 @@ class StepGraphs:
 
     @property
     def counts(self) -> StepCounts | None:
-        """None if graphs were not wanted, there is no GPU, or the algorithm gives no steps."""
+        """None if graphs were not wanted, there is no GPU, or the algorithm gives no
+        steps.
+        """
         is_wanted = self.recorder is not None or self.reason is not None
-        return StepCounts(self.n_replayed, self.n_eager, self.reason) if is_wanted and self.n_eager else None
+        return (
+            StepCounts(self.n_replayed, self.n_eager, self.reason)
+            if is_wanted and self.n_eager
+            else None
+        )
 
     def _stop(self, reason: str) -> None:
-        warnings.warn(f"steps run without CUDA graphs: {reason}", HbaWarning, stacklevel=2)
+        warnings.warn(
+            f"steps run without CUDA graphs: {reason}", HbaWarning, stacklevel=2
+        )
         self.recorder, self.reason = None, reason
         self.clear()
 
     @contextlib.contextmanager
     def _optimizer_as_recorded(self, *, capturable: bool = False) -> Iterator[None]:
-        """Fuse the optimizer, which then reads learning rates from tensors; its schedule computes with numbers.
+        """Fuse the optimizer, which then reads learning rates from tensors; its
+        schedule computes with numbers.
 
-        capturable: what PyTorch demands of some optimizers in a recording, and warns about elsewhere.
+        capturable: what PyTorch demands of some optimizers in a recording, and warns
+        about elsewhere.
         """
         before = [dict(group) for group in self._groups]
         for group, rate in zip(self._groups, self._rates, strict=True):
-            settings = {"lr": rate, "fused": True, "foreach": False, "capturable": capturable}
-            group.update({name: value for name, value in settings.items() if name in group})
+            settings = {
+                "lr": rate,
+                "fused": True,
+                "foreach": False,
+                "capturable": capturable,
+            }
+            group.update(
+                {name: value for name, value in settings.items() if name in group}
+            )
         try:
             yield
         finally:
@@ -315,9 +438,15 @@ class StepGraphs:
 
 
 def may_record(images: Tensor) -> bool:
-    """Whether a graph can be recorded here: on a GPU, and in nothing that is being recorded or compiled already."""
+    """Whether a graph can be recorded here: on a GPU, and in nothing that is being
+    recorded or compiled already.
+    """
     # Without a driver, there are tensors of a GPU that have no content.
-    is_free = images.device.type == "cuda" and torch.cuda.is_initialized() and not torch.compiler.is_compiling()
+    is_free = (
+        images.device.type == "cuda"
+        and torch.cuda.is_initialized()
+        and not torch.compiler.is_compiling()
+    )
     return is_free and not torch.cuda.is_current_stream_capturing()
 
 

@@ -1,6 +1,7 @@
 """Imports on first use, and optional packages.
 
-PyTorch takes seconds to import, and a program that only lists schedules or prints its version does not need it.
+PyTorch takes seconds to import, and a program that only lists schedules or prints its
+version does not need it.
 """
 
 import importlib
@@ -13,7 +14,11 @@ from hba.errors import SettingsError
 
 EXTRAS: Mapping[str, Sequence[str]] = {
     **{"tables": ["pandas", "pyarrow"], "datasets": ["datasets"], "cluster": ["ray"]},
-    **{"exports": ["albumentations", "lightning"], "numba": ["numba"], "tensorboard": ["tensorboard"]},
+    **{
+        "exports": ["albumentations", "lightning"],
+        "numba": ["numba"],
+        "tensorboard": ["tensorboard"],
+    },
 }
 """Optional packages, by the extra of hba that installs them."""
 
@@ -21,9 +26,11 @@ EXTRAS: Mapping[str, Sequence[str]] = {
 def lazy_names(
     package: str, modules: Mapping[str, str], folders: Sequence[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` for the `__init__.py` of a package, which import names when they are first used.
+    """`__getattr__` and `__dir__` for the `__init__.py` of a package, which import
+    names when they are first used.
 
-    modules: by public name, the module that defines it. folders: submodules that are attributes too.
+    modules: by public name, the module that defines it. folders: submodules that are
+    attributes too.
     """
 
     def get(name: str) -> Any:
@@ -43,8 +50,8 @@ def lazy_names(
 
 
 def import_extra(module: str, extra: str, what: str) -> ModuleType:
-    """Import an optional module of an extra, a key of EXTRAS. SettingsError says that `what` needs it and how to
-    install it.
+    """Import an optional module of an extra, a key of EXTRAS. SettingsError says that
+    `what` needs it and how to install it.
     """
     try:
         return importlib.import_module(module)

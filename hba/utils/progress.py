@@ -1,4 +1,6 @@
-"""Callbacks of searches and evaluations: a progress bar in a terminal or a notebook, and TensorBoard event files."""
+"""Callbacks of searches and evaluations: a progress bar in a terminal or a notebook,
+and TensorBoard event files.
+"""
 
 import functools
 import sys
@@ -7,7 +9,13 @@ from contextlib import AbstractContextManager
 from typing import Any, Self, TextIO, TypeVar, cast
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from hba.utils.imports import import_extra
 
@@ -16,19 +24,29 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class ProgressBar:
-    """A description, a bar, a rate and the time left, on standard error if that is a terminal, or in a notebook.
+    """A description, a bar, a rate and the time left, on standard error if that is a
+    terminal, or in a notebook.
 
-    A base class of callbacks, shown from __enter__ to __exit__. Lines that are printed meanwhile appear above it.
+    A base class of callbacks, shown from __enter__ to __exit__. Lines that are printed
+    meanwhile appear above it.
     """
 
     def __init__(self) -> None:
         console = Console(stderr=True)
-        self.visible = console.is_jupyter or (_is_terminal(sys.stderr) and not console.is_dumb_terminal)
-        bar = TextColumn("{task.description}", markup=False), BarColumn(bar_width=None), TaskProgressColumn()
+        self.visible = console.is_jupyter or (
+            _is_terminal(sys.stderr) and not console.is_dumb_terminal
+        )
+        bar = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=None),
+            TaskProgressColumn(),
+        )
         speed = TextColumn("{task.fields[rate]}"), TimeRemainingColumn()
         # What is printed into a file must not appear beside the bar instead.
         redirects = _is_terminal(sys.stdout)
-        self._progress = Progress(*bar, *speed, console=console, transient=True, redirect_stdout=redirects)
+        self._progress = Progress(
+            *bar, *speed, console=console, transient=True, redirect_stdout=redirects
+        )
         self._task = self._progress.add_task("", total=None, rate="", visible=False)
         self._unit, self._per_step = "", 1
 
@@ -41,14 +59,27 @@ class ProgressBar:
         if self.visible:
             self._progress.stop()
 
-    def show_work(self, description: str, done: int, total: int, unit: str, per_step: int = 1) -> None:
-        """Show work of `total` steps; a step is `per_step` of the unit, which the rate counts."""
-        self._progress.reset(self._task, description=description, completed=done, total=total, rate="", visible=True)
+    def show_work(
+        self, description: str, done: int, total: int, unit: str, per_step: int = 1
+    ) -> None:
+        """Show work of `total` steps; a step is `per_step` of the unit, which the rate
+        counts.
+        """
+        self._progress.reset(
+            self._task,
+            description=description,
+            completed=done,
+            total=total,
+            rate="",
+            visible=True,
+        )
         self._unit, self._per_step = unit, per_step
 
     def say(self, sentence: str) -> None:
         if self.visible:
-            self._progress.console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+            self._progress.console.print(
+                sentence, markup=False, highlight=False, soft_wrap=True
+            )
 
     def describe(self, description: str) -> None:
         self._progress.update(self._task, description=description)
@@ -59,8 +90,13 @@ class ProgressBar:
         self._progress.update(self._task, completed=done, rate=rate)
 
     def images_read(self, done: int, total: int) -> None:
-        """Report that `done` images of a split are read. After the last, the bar is hidden until other work begins."""
-        if (self._progress.tasks[0].description, self._progress.tasks[0].visible) != (READING, True):
+        """Report that `done` images of a split are read. After the last, the bar is
+        hidden until other work begins.
+        """
+        if (self._progress.tasks[0].description, self._progress.tasks[0].visible) != (
+            READING,
+            True,
+        ):
             self.show_work(READING, 0, total, "images")
         self.advance_to(done)
         if done == total:
@@ -72,8 +108,12 @@ def _is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
 
 
-def shows_progress(bar_of: Callable[[], AbstractContextManager[Any]]) -> Callable[[Function], Function]:
-    """Let a function with the arguments `callback` and `progress` also call what bar_of makes, for progress=True."""
+def shows_progress(
+    bar_of: Callable[[], AbstractContextManager[Any]],
+) -> Callable[[Function], Function]:
+    """Let a function with the arguments `callback` and `progress` also call what bar_of
+    makes, for progress=True.
+    """
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
@@ -82,7 +122,13 @@ def shows_progress(bar_of: Callable[[], AbstractContextManager[Any]]) -> Callabl
                 return function(*arguments, **named)
             with bar_of() as bar:
                 own = named.get("callback")
-                return function(*arguments, **{**named, "callback": bar if own is None else CallbackList(own, bar)})
+                return function(
+                    *arguments,
+                    **{
+                        **named,
+                        "callback": bar if own is None else CallbackList(own, bar),
+                    },
+                )
 
         return cast(Function, run)
 
@@ -104,7 +150,9 @@ FOLDER_NAME = "tensorboard"
 
 
 def event_writer_class() -> Any:
-    """SummaryWriter, which writes TensorBoard events. SettingsError if tensorboard is not installed."""
+    """SummaryWriter, which writes TensorBoard events. SettingsError if tensorboard is
+    not installed.
+    """
     import_extra("tensorboard", "tensorboard", "writing TensorBoard events")
     from torch.utils.tensorboard import SummaryWriter
 

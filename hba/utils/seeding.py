@@ -18,8 +18,12 @@ def derived_seed(seed: int, purpose: str) -> int:
 
 
 def generator_for(seed: int, purpose: str, device: torch.device) -> torch.Generator:
-    """A generator for one purpose, on the device where random numbers are drawn for this one."""
-    return torch.Generator(exact_device(device)).manual_seed(derived_seed(seed, purpose))
+    """A generator for one purpose, on the device where random numbers are drawn for
+    this one.
+    """
+    return torch.Generator(exact_device(device)).manual_seed(
+        derived_seed(seed, purpose)
+    )
 
 
 def default_generator_of(device: torch.device) -> torch.Generator:
@@ -32,11 +36,16 @@ def default_generator_of(device: torch.device) -> torch.Generator:
 
 @contextlib.contextmanager
 def default_generators(device: torch.device, seed: int | None = None) -> Iterator[None]:
-    """Seed torch's default generators of the CPU and the device, if a seed is given, and restore them afterwards.
+    """Seed torch's default generators of the CPU and the device, if a seed is given,
+    and restore them afterwards.
 
-    The generators of other GPUs, which torch.manual_seed would seed too, are not touched.
+    The generators of other GPUs, which torch.manual_seed would seed too, are not
+    touched.
     """
-    with torch.random.fork_rng([device] if device.type == "cuda" else []), contextlib.ExitStack() as stack:
+    with (
+        torch.random.fork_rng([device] if device.type == "cuda" else []),
+        contextlib.ExitStack() as stack,
+    ):
         if device.type == "mps":
             stack.callback(torch.mps.set_rng_state, torch.mps.get_rng_state())
         if seed is not None:

@@ -18,58 +18,89 @@ LONGEST_SHOWN = 80
 
 
 def first_problem(error: pydantic.ValidationError, known: Iterable[str] = ()) -> str:
-    """The first problem in one line: its place, such as `space.operations[0].name`, the rule, and the value received.
+    """The first problem in one line: its place, such as `space.operations[0].name`, the
+    rule, and the value received.
 
     known: names of settings, from which one is suggested for an unknown name.
     """
     problem = error.errors(include_url=False)[0]
     received, kind = problem["input"], problem["type"]
-    # pydantic also names the members of a union, such as constrained-int or function-after[...].
-    parts = [part for part in problem["loc"] if isinstance(part, int) or not set(part) & {"-", "["}]
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).removeprefix(".")
+    # pydantic also names the members of a union, such as constrained-int or
+    # function-after[...].
+    parts = [
+        part
+        for part in problem["loc"]
+        if isinstance(part, int) or not set(part) & {"-", "["}
+    ]
+    place = "".join(
+        f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts
+    ).removeprefix(".")
     if kind == "extra_forbidden":
         return f"there is no setting {place}{did_you_mean(place, known)}"
     if kind == "missing":
         return f"{place} is missing"
-    rule = re.sub(r"^\w+ should ", "must ", problem["msg"].removeprefix("Value error, "))
+    rule = re.sub(
+        r"^\w+ should ", "must ", problem["msg"].removeprefix("Value error, ")
+    )
     if not place or rule.startswith((f"unknown {place}", f"{place} ")):
         return rule
-    shown = f", got {received!r}" if isinstance(received, str | int | float | None) else ""
+    shown = (
+        f", got {received!r}" if isinstance(received, str | int | float | None) else ""
+    )
     if len(shown) > LONGEST_SHOWN or ", got " in rule:
         shown = ""
     return f"{place}{' ' if rule.startswith('must ') else ': '}{rule}{shown}"
 
 
 def check_batch_size(given: Mapping[str, Any], n_images: int) -> None:
-    """SettingsError for a batch size that was given and that is larger than the number of training images."""
+    """SettingsError for a batch size that was given and that is larger than the number
+    of training images.
+    """
     size = given.get("batch_size")
     if size is not None and size > n_images:
-        raise SettingsError(f"batch_size must be at most {n_images}, the number of training images, got {size}")
+        raise SettingsError(
+            f"batch_size must be at most {n_images}, the number of training images, got"
+            f" {size}"
+        )
 
 
 def words(given: Any) -> Any:
     """Split a text at commas into a list of words; anything else is returned unchanged."""
-    return [word.strip() for word in given.split(",") if word.strip()] if isinstance(given, str) else given
+    return (
+        [word.strip() for word in given.split(",") if word.strip()]
+        if isinstance(given, str)
+        else given
+    )
 
 
 def pairs(given: Any, form: str = "NAME=VALUE") -> Any:
-    """Parse a text such as `a=1:2,b=3:4` into a dictionary; anything else is returned unchanged.
+    """Parse a text such as `a=1:2,b=3:4` into a dictionary; anything else is returned
+    unchanged.
 
-    If the form has colons, values become lists. Raises SettingsError for a part of another form, and a repeated name.
+    If the form has colons, values become lists. Raises SettingsError for a part of
+    another form, and a repeated name.
     """
     if not isinstance(given, str):
         return given
     found: dict[str, Any] = {}
     for part in words(given):
         name, is_pair, value = (text.strip() for text in part.partition("="))
-        if not (name and is_pair and value) or part.count(":") != form.count(":") or name in found:
-            raise SettingsError(f"must be {form}, separated by commas, each name once, got {part}")
+        if (
+            not (name and is_pair and value)
+            or part.count(":") != form.count(":")
+            or name in found
+        ):
+            raise SettingsError(
+                f"must be {form}, separated by commas, each name once, got {part}"
+            )
         found[name] = value.split(":") if ":" in form else value
     return found
 
 
 def whole_number(name: str, given: Any) -> int:
-    """A Python, NumPy or torch integer as int; SettingsError for anything else, also for True and 2.0."""
+    """A Python, NumPy or torch integer as int; SettingsError for anything else, also
+    for True and 2.0.
+    """
     try:
         if "bool" not in str(getattr(given, "dtype", type(given))):
             return operator.index(given)
@@ -96,9 +127,14 @@ def is_color(channels: Sequence[float]) -> bool:
 
 
 def color(given: Any) -> tuple[float, ...]:
-    """A colour from one number for all channels or one for each, or from text with commas; else SettingsError."""
+    """A colour from one number for all channels or one for each, or from text with
+    commas; else SettingsError.
+    """
     try:
-        channels = tuple(float(channel) for channel in (given.split(",") if isinstance(given, str) else given))
+        channels = tuple(
+            float(channel)
+            for channel in (given.split(",") if isinstance(given, str) else given)
+        )
     except (TypeError, ValueError):
         channels = ()
     if not is_color(channels):
@@ -107,9 +143,13 @@ def color(given: Any) -> tuple[float, ...]:
 
 
 class Settings(pydantic.BaseModel):
-    """Immutable values that are checked when they are made. The docstring of a field is also its help text."""
+    """Immutable values that are checked when they are made. The docstring of a field is
+    also its help text.
+    """
 
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = pydantic.ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True
+    )
 
     def __init__(self, **settings: Any) -> None:
         """Check the settings; SettingsError says in one line what is wrong."""
@@ -124,17 +164,29 @@ class Settings(pydantic.BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **arguments: Any) -> None:
-        """A field that is declared again, with another default, keeps its help text and the words of its default."""
+        """A field that is declared again, with another default, keeps its help text and
+        the words of its default.
+        """
         for name, field in cls.model_fields.items():
             for base in cls.__bases__:
-                if field.description is None and issubclass(base, Settings) and name in base.model_fields:
+                if (
+                    field.description is None
+                    and issubclass(base, Settings)
+                    and name in base.model_fields
+                ):
                     before = base.model_fields[name]
                     field.description = before.description
-                    field.metadata += [mark for mark in before.metadata if isinstance(mark, DefaultText)]
+                    field.metadata += [
+                        mark
+                        for mark in before.metadata
+                        if isinstance(mark, DefaultText)
+                    ]
 
 
 @dataclass(frozen=True)
 class DefaultText:
-    """In the annotation of a setting whose default is None: the text that the help shows as its default."""
+    """In the annotation of a setting whose default is None: the text that the help
+    shows as its default.
+    """
 
     words: str

@@ -1,4 +1,6 @@
-"""A number in memory that processes share. hba/exports/python_file.py writes it into exported files."""
+"""A number in memory that processes share. hba/exports/python_file.py writes it into
+exported files.
+"""
 
 import copyreg
 from multiprocessing.context import get_spawning_popen
@@ -8,10 +10,12 @@ from typing import Any
 
 
 class SharedNumber:
-    """A number, `value`, that the processes which are started with a copy of it share, however they are started.
+    """A number, `value`, that the processes which are started with a copy of it share,
+    however they are started.
 
-    A copy from a pickle that is not for a new process has a number of its own. Where there is no shared memory, and
-    thus no process could be started, it is an ordinary number.
+    A copy from a pickle that is not for a new process has a number of its own. Where
+    there is no shared memory, and thus no process could be started, it is an ordinary
+    number.
     """
 
     def __init__(self, value: float) -> None:

@@ -1,6 +1,8 @@
-"""Save and restore all fields of a dataclass. Fields are not listed by name, so none can be forgotten.
+"""Save and restore all fields of a dataclass. Fields are not listed by name, so none
+can be forgotten.
 
-Modules are saved by their state_dict, without the buffers that are registered with persistent=False.
+Modules are saved by their state_dict, without the buffers that are registered with
+persistent=False.
 """
 
 import copy
@@ -18,13 +20,20 @@ OLD_KEY = "buffers that state_dict leaves out"
 
 
 def snapshot(record: Any) -> dict[str, Any]:
-    """The fields by name: tensors, numbers, texts, lists, mappings. TypeError, which names the place, for others."""
-    return {field.name: _saved(getattr(record, field.name), field.name) for field in dataclasses.fields(record)}
+    """The fields by name: tensors, numbers, texts, lists, mappings. TypeError, which
+    names the place, for others.
+    """
+    return {
+        field.name: _saved(getattr(record, field.name), field.name)
+        for field in dataclasses.fields(record)
+    }
 
 
 @torch.no_grad()
 def restore(record: Any, saved: Mapping[str, Any]) -> None:
-    """Fill a record with saved values, tensors and modules in place. ValueError for a mapping with other entries."""
+    """Fill a record with saved values, tensors and modules in place. ValueError for a
+    mapping with other entries.
+    """
     for field in dataclasses.fields(record):
         value, found = getattr(record, field.name), saved[field.name]
         if _is_plain(value):
@@ -34,8 +43,9 @@ def restore(record: Any, saved: Mapping[str, Any]) -> None:
 
 
 def tensors_in(value: Any) -> list[Tensor]:
-    """The tensors of a record, in the same memory and without gradients: all in its fields, lists, tuples and mappings,
-    of modules all parameters and buffers, and of other objects those of their state_dict.
+    """The tensors of a record, in the same memory and without gradients: all in its
+    fields, lists, tuples and mappings, of modules all parameters and buffers, and of
+    other objects those of their state_dict.
     """
     if isinstance(value, Tensor):
         return [value.detach()]
@@ -54,8 +64,14 @@ def tensors_in(value: Any) -> list[Tensor]:
 
 def _is_plain(value: Any) -> bool:
     if isinstance(value, dict):
-        return all(isinstance(key, str) and _is_plain(one) for key, one in value.items())
-    return all(map(_is_plain, value)) if isinstance(value, list) else isinstance(value, PLAIN)
+        return all(
+            isinstance(key, str) and _is_plain(one) for key, one in value.items()
+        )
+    return (
+        all(map(_is_plain, value))
+        if isinstance(value, list)
+        else isinstance(value, PLAIN)
+    )
 
 
 def _saved(value: Any, name: str) -> Any:
@@ -81,11 +97,14 @@ def _fill(value: Any, found: Any) -> None:
         value.set_state(found.cpu())
     elif isinstance(value, dict):
         if value.keys() != found.keys():
-            raise ValueError(f"a mapping must have the entries {list(found)}, got {list(value)}")
+            raise ValueError(
+                f"a mapping must have the entries {list(found)}, got {list(value)}"
+            )
         for key, one in value.items():
             _fill(one, found[key])
     elif hasattr(value, "state_dict"):
-        # copy.copy keeps the metadata of PyTorch's state_dict, such as the versions of layers.
+        # copy.copy keeps the metadata of PyTorch's state_dict, such as the versions of
+        # layers.
         state = copy.copy(found)
         state.pop(OLD_KEY, None)
         value.load_state_dict(state)

@@ -29,7 +29,9 @@ def percent(value: float | None) -> str:
 
 def distinct_percents(values: Sequence[float]) -> list[str]:
     """Percentages with one decimal, or with up to three if unequal ones look equal."""
-    one, two, three = ([f"{value:.{digits}f} %" for value in values] for digits in (1, 2, 3))
+    one, two, three = (
+        [f"{value:.{digits}f} %" for value in values] for digits in (1, 2, 3)
+    )
     n_different = len({*three})
     return next(texts for texts in (one, two, three) if len({*texts}) == n_different)
 
@@ -40,9 +42,15 @@ def size_of(number: float, digits: int) -> str:
     return text if float(text) or not number else f"<{10**-digits:.{digits}f}"
 
 
-def points(difference: float, interval: tuple[float, float] | None, digits: int = 2) -> str:
+def points(
+    difference: float, interval: tuple[float, float] | None, digits: int = 2
+) -> str:
     """`-0.52 (-0.93 to -0.11)`, in percentage points; in nats with three digits."""
-    shown = "" if interval is None else f" ({interval[0]:+z.{digits}f} to {interval[1]:+z.{digits}f})"
+    shown = (
+        ""
+        if interval is None
+        else f" ({interval[0]:+z.{digits}f} to {interval[1]:+z.{digits}f})"
+    )
     return f"{difference:+z.{digits}f}{shown}"
 
 
@@ -61,31 +69,57 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`; did you mean Rotate?` for `rotate`, two names for `flip`, which is in both; empty where none is similar."""
-    by_form, asked = {candidate.casefold(): candidate for candidate in reversed(list(known))}, name.casefold()
+    """`; did you mean Rotate?` for `rotate`, two names for `flip`, which is in both;
+    empty where none is similar.
+    """
+    by_form, asked = (
+        {candidate.casefold(): candidate for candidate in reversed(list(known))},
+        name.casefold(),
+    )
     alike = difflib.get_close_matches(asked, by_form, n=1, cutoff=ALIKE)
-    alike = alike or [form for form in reversed(by_form) if len(asked) > 2 and asked in form][:3]
-    return f"; did you mean {' or '.join(by_form[form] for form in alike)}?" if alike else ""
+    alike = (
+        alike
+        or [form for form in reversed(by_form) if len(asked) > 2 and asked in form][:3]
+    )
+    return (
+        f"; did you mean {' or '.join(by_form[form] for form in alike)}?"
+        if alike
+        else ""
+    )
 
 
 def listed(meant: str, heading: str, names: Iterable[str]) -> str:
     """`; known: a, b`, or ` Known: a, b` after `; did you mean a?`."""
-    return f"{meant} {heading.capitalize()}: {', '.join(names)}" if meant else f"; {heading}: {', '.join(names)}"
+    return (
+        f"{meant} {heading.capitalize()}: {', '.join(names)}"
+        if meant
+        else f"; {heading}: {', '.join(names)}"
+    )
 
 
 def number_of(found: Any, low: float, high: float) -> float | None:
-    """A value of a provenance, which any program may have written, if it is a number in [low, high]; else None."""
+    """A value of a provenance, which any program may have written, if it is a number in
+    [low, high]; else None.
+    """
     is_number = isinstance(found, int | float) and not isinstance(found, bool)
     return found if is_number and low <= found <= high else None
 
 
 def count_of(found: Any, least: int = 0) -> int | None:
-    """A value of a provenance if it is a whole number from `least` to LARGEST_COUNT; else None."""
-    return found if isinstance(found, int) and number_of(found, least, LARGEST_COUNT) is not None else None
+    """A value of a provenance if it is a whole number from `least` to LARGEST_COUNT;
+    else None.
+    """
+    return (
+        found
+        if isinstance(found, int) and number_of(found, least, LARGEST_COUNT) is not None
+        else None
+    )
 
 
 def interval_of_mean(values: Sequence[float]) -> tuple[float, float]:
-    """95 % interval of the mean of two or more independent numbers, by Student's t; of width 0 for equal numbers."""
+    """95 % interval of the mean of two or more independent numbers, by Student's t; of
+    width 0 for equal numbers.
+    """
     if max(values) == min(values):
         mean = statistics.fmean(values)
         return mean, mean
@@ -97,7 +131,9 @@ def interval_of_mean(values: Sequence[float]) -> tuple[float, float]:
 
 
 def t_quantile(degrees_of_freedom: int, confidence: float) -> float:
-    """How many standard errors a two-sided interval of Student's t reaches to either side."""
+    """How many standard errors a two-sided interval of Student's t reaches to either
+    side.
+    """
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees_of_freedom, (1 + confidence) / 2))
@@ -105,4 +141,7 @@ def t_quantile(degrees_of_freedom: int, confidence: float) -> float:
 
 def as_markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table in Markdown, without the last line break."""
-    return "\n".join("| " + " | ".join(line) + " |" for line in [headings, ["---"] * len(headings), *rows])
+    return "\n".join(
+        "| " + " | ".join(line) + " |"
+        for line in [headings, ["---"] * len(headings), *rows]
+    )

@@ -9,7 +9,14 @@ import torch
 import torch.nn.functional as F
 from each import each
 from search_problems import SELF_TUNING
-from search_steps import algorithm_of, begun, begun_as_in_the_paper, next_validation, respond_at_random, step
+from search_steps import (
+    algorithm_of,
+    begun,
+    begun_as_in_the_paper,
+    next_validation,
+    respond_at_random,
+    step,
+)
 from torch import Tensor, nn
 
 from hba.algorithms import Hypergradient, hypergradient
@@ -19,14 +26,18 @@ from hba.hypernet.layers import HyperLayer
 
 
 def responding(**settings: Any) -> tuple[Any, Any]:
-    """With a hypernetwork that answers lambda: at the start phi_V is zero, so that no gradient reaches lambda."""
+    """With a hypernetwork that answers lambda: at the start phi_V is zero, so that no
+    gradient reaches lambda.
+    """
     torch.manual_seed(0)
     task, state = begun_as_in_the_paper(**settings)
     respond_at_random(state.learner.hypernetwork, 0.05)
     return task, state
 
 
-def test_a_lambda_step_moves_lambda_by_the_slope_of_the_validation_loss_and_nothing_else() -> None:
+def test_a_lambda_step_moves_lambda_by_the_slope_of_the_validation_loss_and_nothing_else() -> (
+    None
+):
     task, state = responding()
     weights = copy.deepcopy(state.learner.hypernetwork.state_dict())
     start, ((x, labels),) = state.lam.detach().clone(), next_validation(task, state)
@@ -36,11 +47,16 @@ def test_a_lambda_step_moves_lambda_by_the_slope_of_the_validation_loss_and_noth
     direction, distance, network = torch.zeros(54), 0.05, state.learner.hypernetwork
     direction[int(state.lam.grad.abs().argmax())] = 1.0
     with torch.no_grad():
-        plus, minus = (F.cross_entropy(network(x, start + way * distance * direction), labels) for way in (1, -1))
+        plus, minus = (
+            F.cross_entropy(network(x, start + way * distance * direction), labels)
+            for way in (1, -1)
+        )
     slope = (plus.double() - minus.double()).item() / (2 * distance)
     assert math.isclose(slope, float(state.lam.grad @ direction), rel_tol=0.02)
     # Adam's first step is the learning rate times the sign of the gradient.
-    assert torch.allclose(state.lam.detach() - start, -0.03 * state.lam.grad.sign(), atol=2e-3)
+    assert torch.allclose(
+        state.lam.detach() - start, -0.03 * state.lam.grad.sign(), atol=2e-3
+    )
 
 
 @pytest.mark.parametrize(("train_steps", "val_steps"), [(2, 1), (3, 2), (2, 0)])
@@ -55,17 +71,23 @@ def test_steps_alternate_as_in_the_pseudo_code(
         state.learner.update()
 
     monkeypatch.setattr(hypergradient, "update_phi", update_phi)
-    monkeypatch.setattr(Hypergradient, "update_lambda", lambda *_: calls.append("lambda"))
+    monkeypatch.setattr(
+        Hypergradient, "update_lambda", lambda *_: calls.append("lambda")
+    )
     step(task, state, 3 * train_steps)
     assert calls == 3 * (train_steps * ["phi"] + val_steps * ["lambda"])
 
 
-def test_every_image_has_its_own_lambda_in_policy_and_network_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_image_has_its_own_lambda_in_policy_and_network_alike(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     task, state = begun_as_in_the_paper(sigma=0.7, val_steps=0)
     seen: dict[str, Tensor] = {}
     augment, forward = ImageTask.augment, state.learner.hypernetwork.forward
 
-    def record_augment(self: ImageTask, images: Tensor, lam: Tensor, generator: torch.Generator) -> Tensor:
+    def record_augment(
+        self: ImageTask, images: Tensor, lam: Tensor, generator: torch.Generator
+    ) -> Tensor:
         seen["policy"] = lam
         return augment(self, images, lam, generator)
 
@@ -82,7 +104,8 @@ def test_every_image_has_its_own_lambda_in_policy_and_network_alike(monkeypatch:
         noises.append(seen["policy"] - state.lam.detach())
     noise = torch.cat(noises)
     assert len(noise.unique(dim=0)) == len(noise)
-    # Standard errors of mean and spread of so many normal numbers are below 0.5 % of sigma.
+    # Standard errors of mean and spread of so many normal numbers are below 0.5 % of
+    # sigma.
     assert abs(noise.mean()) < 0.02
     assert math.isclose(noise.std().item(), 0.7, rel_tol=0.03)
 
@@ -92,32 +115,54 @@ def test_a_training_step_is_one_of_sgd_along_those_gradients(name: str) -> None:
     task, state = responding(response=name, weight_decay=0.0, learning_rate=0.1)
     own = copy.deepcopy(state)
     images, labels = own.train_stream.next()
-    rows = own.lam.detach() + torch.randn(len(images), len(state.lam), generator=own.generator)
+    rows = own.lam.detach() + torch.randn(
+        len(images), len(state.lam), generator=own.generator
+    )
 
     def augment(images: Tensor, rows: Tensor) -> Tensor:
         return task.augment(images, rows, own.generator)
 
     hypernetwork = own.learner.hypernetwork.train()
-    RESPONSES[name](TrainingBatch(hypernetwork, augment, F.cross_entropy, images, labels, rows))
+    RESPONSES[name](
+        TrainingBatch(hypernetwork, augment, F.cross_entropy, images, labels, rows)
+    )
     step(task, state)
-    for moved, still in zip(state.learner.hypernetwork.parameters(), hypernetwork.parameters(), strict=True):
+    for moved, still in zip(
+        state.learner.hypernetwork.parameters(), hypernetwork.parameters(), strict=True
+    ):
         # The first step of Nesterov's momentum of 0.9 is 1.9 gradients long.
-        torch.testing.assert_close(moved, still - 0.1 * 1.9 * still.grad, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(
+            moved, still - 0.1 * 1.9 * still.grad, rtol=1e-4, atol=1e-6
+        )
 
 
 @each("algorithm", SELF_TUNING)
 def test_every_layer_answers_the_last_one_too(algorithm: str) -> None:
     task, state = begun(algorithm=algorithm)
     plain, hypernetwork = state.to_module(), state.learner.hypernetwork.model
-    layers = [name for name, one in plain.named_modules() if isinstance(one, nn.Conv2d | nn.BatchNorm2d | nn.Linear)]
-    assert [name for name, one in hypernetwork.named_modules() if isinstance(one, HyperLayer)] == layers
+    layers = [
+        name
+        for name, one in plain.named_modules()
+        if isinstance(one, nn.Conv2d | nn.BatchNorm2d | nn.Linear)
+    ]
+    assert [
+        name
+        for name, one in hypernetwork.named_modules()
+        if isinstance(one, HyperLayer)
+    ] == layers
     assert isinstance(plain.get_submodule(layers[-1]), nn.Linear)
-    assert algorithm_of(task).response == ("linearized" if algorithm == "delta-stn" else "affine")
+    assert algorithm_of(task).response == (
+        "linearized" if algorithm == "delta-stn" else "affine"
+    )
 
 
 LEARN_NOISE: dict[str, dict[str, Any]] = {
     **{name: {"algorithm": name} for name in SELF_TUNING},
-    "fixed-noise": {"algorithm": "fixed-noise", "sigma_entropy": 0.01, "lambda_optimizer": "rmsprop"},
+    "fixed-noise": {
+        "algorithm": "fixed-noise",
+        "sigma_entropy": 0.01,
+        "lambda_optimizer": "rmsprop",
+    },
 }
 
 

@@ -21,7 +21,9 @@ def recorded_lambdas(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
     seen: list[Tensor] = []
     augment = ImageTask.augment
 
-    def record(self: ImageTask, images: Tensor, lam: Tensor, generator: torch.Generator) -> Tensor:
+    def record(
+        self: ImageTask, images: Tensor, lam: Tensor, generator: torch.Generator
+    ) -> Tensor:
         seen.append(lam.clone())
         return augment(self, images, lam, generator)
 
@@ -29,8 +31,12 @@ def recorded_lambdas(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
     return seen
 
 
-def test_algorithm_5_keeps_its_noise_for_t_train_steps_and_then_draws_it_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    task, state = begun_as_in_the_paper(algorithm="fixed-noise", train_steps=3, sigma=0.7)
+def test_algorithm_5_keeps_its_noise_for_t_train_steps_and_then_draws_it_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task, state = begun_as_in_the_paper(
+        algorithm="fixed-noise", train_steps=3, sigma=0.7
+    )
     seen, noises = recorded_lambdas(monkeypatch), []
     for _ in range(9):
         center = state.lam.detach().clone()
@@ -48,7 +54,9 @@ def test_algorithm_5_keeps_its_noise_for_t_train_steps_and_then_draws_it_anew(mo
 def test_a_population_keeps_its_lambdas_for_t_train_steps_and_then_goes_on_from_the_least_validation_loss(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task, state = begun_as_in_the_paper(algorithm=kind, train_steps=2, population_size=4)
+    task, state = begun_as_in_the_paper(
+        algorithm=kind, train_steps=2, population_size=4
+    )
     if kind == "hyper-population":
         # V starts at zero, so that all members are alike.
         respond_at_random(state.learner.hypernetwork)
@@ -75,19 +83,33 @@ def test_a_population_keeps_its_lambdas_for_t_train_steps_and_then_goes_on_from_
 @pytest.mark.usefixtures("double_precision")
 @pytest.mark.parametrize("n_members", [4, 8])
 def test_algorithm_3_updates_each_member_as_if_it_were_alone(n_members: int) -> None:
-    task, state = begun_as_in_the_paper(algorithm="population", population_size=n_members, train_steps=99)
+    task, state = begun_as_in_the_paper(
+        algorithm="population", population_size=n_members, train_steps=99
+    )
     alone = [copy.deepcopy(build_member(state, number)) for number in range(n_members)]
     optimizers = [
-        torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.005)
+        torch.optim.SGD(
+            network.parameters(),
+            lr=0.05,
+            momentum=0.9,
+            nesterov=True,
+            weight_decay=0.005,
+        )
         for network in alone
     ]
     own, n_steps = copy.deepcopy(state), task.config.epochs * state.steps_per_epoch
     for number_of_step in range(2):
         images, labels = own.train_stream.next()
-        x = task.augment(images, own.lam_rows.repeat_interleave(len(images) // n_members, 0), own.generator)
+        x = task.augment(
+            images,
+            own.lam_rows.repeat_interleave(len(images) // n_members, 0),
+            own.generator,
+        )
         step(task, state)
         factor = (1 + math.cos(math.pi * number_of_step / n_steps)) / 2
-        for number, (network, optimizer) in enumerate(zip(alone, optimizers, strict=True)):
+        for number, (network, optimizer) in enumerate(
+            zip(alone, optimizers, strict=True)
+        ):
             optimizer.param_groups[0]["lr"] = 0.05 * factor
             size = len(x) // n_members
             part = slice(number * size, (number + 1) * size)
@@ -109,38 +131,63 @@ def build_member(state: PopulationState[Any], number: int) -> nn.Module:
 
 def test_algorithm_3_copies_the_best_member_and_then_disturbs_every_one() -> None:
     task, state = begun_as_in_the_paper(
-        algorithm="population", population_size=4, train_steps=1, weight_sigma=0.02, sigma=0.3
+        algorithm="population",
+        population_size=4,
+        train_steps=1,
+        weight_sigma=0.02,
+        sigma=0.3,
     )
     algorithm_of(task).update(task, state)
     state.step += 1
-    weights = {name: tensor.detach()[3].clone() for name, tensor in state.learner.weights.items()}
-    buffers = {name: tensor[3].clone() for name, tensor in state.learner.buffers.items()}
-    momentum = [slot["momentum_buffer"][3].clone() for slot in state.learner.optimizer.state.values()]
+    weights = {
+        name: tensor.detach()[3].clone()
+        for name, tensor in state.learner.weights.items()
+    }
+    buffers = {
+        name: tensor[3].clone() for name, tensor in state.learner.buffers.items()
+    }
+    momentum = [
+        slot["momentum_buffer"][3].clone()
+        for slot in state.learner.optimizer.state.values()
+    ]
     lam = state.lam_rows[3].clone()
     state.learner.exploit(torch.tensor([3]))
     state.lam.copy_(lam)
     for name, tensor in state.learner.weights.items():
         assert torch.equal(tensor, weights[name].expand_as(tensor))
         assert torch.equal(state.learner.best_weights[name], weights[name])
-    for slot, expected in zip(state.learner.optimizer.state.values(), momentum, strict=True):
-        assert torch.equal(slot["momentum_buffer"], expected.expand_as(slot["momentum_buffer"]))
+    for slot, expected in zip(
+        state.learner.optimizer.state.values(), momentum, strict=True
+    ):
+        assert torch.equal(
+            slot["momentum_buffer"], expected.expand_as(slot["momentum_buffer"])
+        )
     algorithm_of(task).explore(state, 4)
     state.learner.explore(0.02, state.generator)
     assert torch.equal(state.lam, lam)
-    noise = torch.cat([(state.learner.weights[name] - weights[name]).flatten(1) for name in weights], dim=1)
+    noise = torch.cat(
+        [(state.learner.weights[name] - weights[name]).flatten(1) for name in weights],
+        dim=1,
+    )
     assert math.isclose(noise.std().item(), 0.02, rel_tol=0.02)
     assert len(noise.unique(dim=0)) == 4
     assert math.isclose((state.lam_rows - lam).std().item(), 0.3, rel_tol=0.15)
     for name, tensor in state.learner.buffers.items():
-        assert torch.equal(tensor, buffers[name].expand_as(tensor)), "statistics are copied, and not disturbed"
+        assert torch.equal(tensor, buffers[name].expand_as(tensor)), (
+            "statistics are copied, and not disturbed"
+        )
     plain = state.to_module()
     assert torch.equal(plain.get_parameter("conv.weight"), weights["conv.weight"])
 
 
 @each("kind", ["population", "hyper-population"])
 def test_a_population_that_does_not_divide_the_batch_is_one_line(kind: str) -> None:
-    with pytest.raises(SettingsError, match="got batches of 8 images for population_size 3"):
+    with pytest.raises(
+        SettingsError, match="got batches of 8 images for population_size 3"
+    ):
         begun_as_in_the_paper(algorithm=kind, population_size=3)
     # There are only 24 images, so that batches are smaller than asked for.
-    with pytest.raises(SettingsError, match="got batches of 24 images for population_size 16"):
+    with pytest.raises(
+        SettingsError, match="got batches of 24 images for population_size 16"
+    ):
         begun_as_in_the_paper(algorithm=kind, population_size=16, batch_size=32)

@@ -1,4 +1,6 @@
-"""Lambda steps: when they come, what they see, and where they go: against Adam by hand and points of rest."""
+"""Lambda steps: when they come, what they see, and where they go: against Adam by hand
+and points of rest.
+"""
 
 import copy
 import math
@@ -10,11 +12,25 @@ import torch.nn.functional as F
 from each import each
 from own_operations import DARKEN, GAMMA
 from search_problems import seeded
-from search_steps import algorithm_of, begun, begun_as_in_the_paper, next_validation, respond_at_random, space_of, step
+from search_steps import (
+    algorithm_of,
+    begun,
+    begun_as_in_the_paper,
+    next_validation,
+    respond_at_random,
+    space_of,
+    step,
+)
 from torch import Tensor
 from torch.optim import Adam
 
-from hba.algorithms.lambda_steps import SHARED, LambdaGradient, SharedDirections, directions, proximal_step
+from hba.algorithms.lambda_steps import (
+    SHARED,
+    LambdaGradient,
+    SharedDirections,
+    directions,
+    proximal_step,
+)
 from hba.operations import OPERATIONS, Operation
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES, randaugment, search_space
@@ -26,7 +42,9 @@ from hba.policy.spaces import SPACES, randaugment, search_space
 def test_lambda_stays_until_the_warm_up_is_over(
     algorithm: str, warm_up_epochs: int, train_steps: int, first: int
 ) -> None:
-    task, state = begun(algorithm=algorithm, warm_up_epochs=warm_up_epochs, train_steps=train_steps)
+    task, state = begun(
+        algorithm=algorithm, warm_up_epochs=warm_up_epochs, train_steps=train_steps
+    )
     if algorithm != "lookahead":
         respond_at_random(state.learner.hypernetwork, 0.1)
     assert state.steps_per_epoch == 3
@@ -41,31 +59,51 @@ def test_the_gradient_is_that_of_the_next_validation_batch() -> None:
     task, state = begun_as_in_the_paper(val_batch_size=4)
     respond_at_random(state.learner.hypernetwork, 0.1)
     (images, labels), (after, _) = next_validation(task, state, 2)
-    network, at = copy.deepcopy(state.learner.hypernetwork).eval(), state.lam.detach().clone().requires_grad_()
+    network, at = (
+        copy.deepcopy(state.learner.hypernetwork).eval(),
+        state.lam.detach().clone().requires_grad_(),
+    )
     F.cross_entropy(network(images, at), labels).backward()
     algorithm_of(task).update_lambda(task, state, ())
     torch.testing.assert_close(state.lam.grad, at.grad, rtol=1e-4, atol=1e-7)
-    assert torch.equal(task.preprocessing.measure(state.mover.val_stream.next()[0]), after)
+    assert torch.equal(
+        task.preprocessing.measure(state.mover.val_stream.next()[0]), after
+    )
 
 
 GEOMETRIC = {"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Cutout"}
 DESCENDING = Operation("Tones", torch.nn.Identity(), (3.0, -1.0), "tones", 0.0)
 UNKNOWN = Operation("Level", torch.nn.Identity(), (3.0, 5.0), "levels")
-OWN = SearchSpace((GAMMA, DESCENDING, UNKNOWN, DARKEN, OPERATIONS["Rotate"].with_range((7.0, 7.0))))
+OWN = SearchSpace(
+    (GAMMA, DESCENDING, UNKNOWN, DARKEN, OPERATIONS["Rotate"].with_range((7.0, 7.0)))
+)
 CPU = torch.device("cpu")
 
 
 def columns(row: Tensor, space: SearchSpace) -> set[str]:
-    return {name for name, number in zip(space.names, row.tolist(), strict=True) if number}
+    return {
+        name for name, number in zip(space.names, row.tolist(), strict=True) if number
+    }
 
 
 @each("space", [*SPACES.values(), SearchSpace(copies=1)], ids=[*SPACES, "one copy"])
-def test_each_coordinate_moves_one_kind_of_number_of_one_kind_of_operation(space: SearchSpace) -> None:
+def test_each_coordinate_moves_one_kind_of_number_of_one_kind_of_operation(
+    space: SearchSpace,
+) -> None:
     rows = directions(space, CPU)[: len(SHARED)]
-    walk = {f"{slot.prefix}.{kind}" for slot in space.slots[space.walk_slots] for kind in ("probability", "magnitude")}
+    walk = {
+        f"{slot.prefix}.{kind}"
+        for slot in space.slots[space.walk_slots]
+        for kind in ("probability", "magnitude")
+    }
     assert len(SHARED) == 4
     for number, (is_geometric, kind) in enumerate(
-        [(True, "probability"), (False, "probability"), (True, "magnitude"), (False, "magnitude")]
+        [
+            (True, "probability"),
+            (False, "probability"),
+            (True, "magnitude"),
+            (False, "magnitude"),
+        ]
     ):
         assert SHARED[number].startswith("geometric" if is_geometric else "color")
         assert columns(rows[number], space) == {
@@ -75,12 +113,20 @@ def test_each_coordinate_moves_one_kind_of_number_of_one_kind_of_operation(space
         }
     assert (rows[:2] >= 0).all()
     moved = [float(name in walk) for name in space.names]
-    assert rows.abs().sum(0).tolist() == moved, "every hyperparameter of the walk is moved by one"
+    assert rows.abs().sum(0).tolist() == moved, (
+        "every hyperparameter of the walk is moved by one"
+    )
 
 
 @each("space", [*SPACES.values(), OWN], ids=[*SPACES, "own"])
-@each("start", [randaugment, lambda space: space.initial(0.5)], ids=["randaugment", "middle"])
-def test_a_step_along_them_takes_every_magnitude_away_from_doing_nothing(space: SearchSpace, start: Any) -> None:
+@each(
+    "start",
+    [randaugment, lambda space: space.initial(0.5)],
+    ids=["randaugment", "middle"],
+)
+def test_a_step_along_them_takes_every_magnitude_away_from_doing_nothing(
+    space: SearchSpace, start: Any
+) -> None:
     lam = start(space).double()
     along = directions(space, CPU)[2:4].sum(0).double()
     before, after = (space.decode(lam + small * along) for small in (0.0, 1e-4))
@@ -93,20 +139,32 @@ def test_a_step_along_them_takes_every_magnitude_away_from_doing_nothing(space: 
         if identity is None or low == high:
             assert moved == 0
         elif low < identity < high:
-            assert (moved > 0) == (slot.copy % 2 == 0), "the first copy upwards, the second downwards"
+            assert (moved > 0) == (slot.copy % 2 == 0), (
+                "the first copy upwards, the second downwards"
+            )
             assert moved
         else:
-            distances = [abs(values[slot.magnitude].item() - identity) for values in (before, after)]
+            distances = [
+                abs(values[slot.magnitude].item() - identity)
+                for values in (before, after)
+            ]
             assert distances[1] > distances[0], slot.operation.name
 
 
-def adam(gradients: list[float], rate: float, betas: tuple[float, float]) -> list[float]:
+def adam(
+    gradients: list[float], rate: float, betas: tuple[float, float]
+) -> list[float]:
     """Where Adam stands after each step (Kingma and Ba 2015, Algorithm 1)."""
     at, mean, square, places = 0.0, 0.0, 0.0, []
     for step_number, gradient in enumerate(gradients, start=1):
         mean = betas[0] * mean + (1 - betas[0]) * gradient
         square = betas[1] * square + (1 - betas[1]) * gradient**2
-        at -= rate * mean / (1 - betas[0] ** step_number) / (math.sqrt(square / (1 - betas[1] ** step_number)) + 1e-8)
+        at -= (
+            rate
+            * mean
+            / (1 - betas[0] ** step_number)
+            / (math.sqrt(square / (1 - betas[1] ** step_number)) + 1e-8)
+        )
         places.append(at)
     return places
 
@@ -114,15 +172,23 @@ def adam(gradients: list[float], rate: float, betas: tuple[float, float]) -> lis
 def test_shared_coordinates_go_by_adam_along_the_sum_of_their_gradients() -> None:
     space, betas, rate = search_space(searches_count=True), (0.8, 0.95), 0.05
     rows, generator = directions(space, CPU), seeded(0)
-    offsets, log_spread = torch.zeros(len(rows), requires_grad=True), torch.zeros((), requires_grad=True)
-    strength = SharedDirections(offsets, log_spread, Adam([offsets, log_spread], lr=rate, betas=betas))
+    offsets, log_spread = (
+        torch.zeros(len(rows), requires_grad=True),
+        torch.zeros((), requires_grad=True),
+    )
+    strength = SharedDirections(
+        offsets, log_spread, Adam([offsets, log_spread], lr=rate, betas=betas)
+    )
     gradients = [torch.randn(space.n, generator=generator) for _ in range(5)]
     lam = torch.zeros(space.n)
     for gradient in gradients:
         lam += strength.moved(space, gradient)
     expected = torch.zeros(space.n)
     for number, row in enumerate(rows):
-        summed = [sum(a * b for a, b in zip(row.tolist(), one.tolist(), strict=True)) for one in gradients]
+        summed = [
+            sum(a * b for a, b in zip(row.tolist(), one.tolist(), strict=True))
+            for one in gradients
+        ]
         place = adam(summed, rate, betas)[-1]
         assert strength.offsets[number].item() == pytest.approx(place, rel=1e-4)
         expected += place * row
@@ -133,9 +199,14 @@ N = 5
 
 
 def test_the_step_ends_where_its_gradient_and_its_length_balance() -> None:
-    """It minimizes half of curvature times squared distance, plus half the squared length of the step by 1 / rates."""
+    """It minimizes half of curvature times squared distance, plus half the squared
+    length of the step by 1 / rates.
+    """
     generator = seeded(3)
-    lam, start, root = (torch.randn(*shape, generator=generator).double() for shape in ((N,), (N,), (N, N)))
+    lam, start, root = (
+        torch.randn(*shape, generator=generator).double()
+        for shape in ((N,), (N,), (N, N))
+    )
     curvature = torch.rand(N, generator=generator).double()
     rates = root @ root.T + 0.1 * torch.eye(N)
     found = proximal_step(lam, start, curvature, rates)
@@ -146,12 +217,24 @@ def test_the_step_ends_where_its_gradient_and_its_length_balance() -> None:
 
 @each("optimizer", ["adam", "rmsprop"])
 @each("shared", [0.0, 0.1])
-def test_lambda_comes_to_rest_where_rewards_and_pull_are_equal(shared: float, optimizer: str) -> None:
+def test_lambda_comes_to_rest_where_rewards_and_pull_are_equal(
+    shared: float, optimizer: str
+) -> None:
     space = space_of("Rotate", "Invert", copies=2)
-    task, state = begun(space, algorithm="lookahead", strength_learning_rate=shared, lambda_optimizer=optimizer)
+    task, state = begun(
+        space,
+        algorithm="lookahead",
+        strength_learning_rate=shared,
+        lambda_optimizer=optimizer,
+    )
     generator = seeded(5)
-    gradient, curvature = torch.randn(space.n, generator=generator), 1 + torch.rand(space.n, generator=generator)
+    gradient, curvature = (
+        torch.randn(space.n, generator=generator),
+        1 + torch.rand(space.n, generator=generator),
+    )
     for _ in range(1000):
-        algorithm_of(task).move_lambda(task, state, LambdaGradient(torch.zeros(()), gradient.clone(), curvature))
+        algorithm_of(task).move_lambda(
+            task, state, LambdaGradient(torch.zeros(()), gradient.clone(), curvature)
+        )
     expected = state.mover.start - gradient / curvature
     torch.testing.assert_close(state.lam.detach(), expected, rtol=1e-3, atol=1e-3)

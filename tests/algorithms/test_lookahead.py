@@ -36,7 +36,9 @@ def lookahead_begun(**settings: Any) -> tuple[Any, Any]:
 
 def augmented(task: Any, state: Any, draws: int = 1) -> AugmentedBatch:
     """The next training images."""
-    batch: AugmentedBatch = algorithm_of(task).augmented(task, state, *state.train_stream.next(), draws)
+    batch: AugmentedBatch = algorithm_of(task).augmented(
+        task, state, *state.train_stream.next(), draws
+    )
     return batch
 
 
@@ -51,11 +53,20 @@ def compared(rewards: Tensor, draws: int) -> Tensor:
 def trial_of(images: Tensor, labels: Tensor) -> AugmentedBatch:
     """For what reads images and labels only."""
     nothing = torch.zeros(len(labels), 0)
-    return AugmentedBatch(images, labels, SampleTrace(nothing.bool(), nothing.bool(), nothing), nothing, nothing, 1.0)
+    return AugmentedBatch(
+        images,
+        labels,
+        SampleTrace(nothing.bool(), nothing.bool(), nothing),
+        nothing,
+        nothing,
+        1.0,
+    )
 
 
 def trained_network() -> tuple[nn.Module, AugmentedBatch, dict[str, Tensor]]:
-    """In double precision and eval mode, with running statistics of its own; a batch; the validation gradient."""
+    """In double precision and eval mode, with running statistics of its own; a batch;
+    the validation gradient.
+    """
     network = build_model("wrn-10-1", 2, seed=0).double()
     images = torch.randn(26, 3, 8, 8, generator=seeded(0)).double()
     labels = torch.arange(26) % 2
@@ -63,7 +74,9 @@ def trained_network() -> tuple[nn.Module, AugmentedBatch, dict[str, Tensor]]:
         network.train()(images)
     network.eval()
     F.cross_entropy(network(images[6:]), labels[6:]).backward()
-    direction = {name: _gradient(parameter) for name, parameter in network.named_parameters()}
+    direction = {
+        name: _gradient(parameter) for name, parameter in network.named_parameters()
+    }
     network.zero_grad()
     return network, trial_of(images[:6], labels[:6]), direction
 
@@ -73,7 +86,12 @@ def _gradient(parameter: Tensor) -> Tensor:
     return parameter.grad.clone()
 
 
-def loss_at(network: nn.Module, direction: dict[str, Tensor], distance: float, loss: Callable[[nn.Module], Any]) -> Any:
+def loss_at(
+    network: nn.Module,
+    direction: dict[str, Tensor],
+    distance: float,
+    loss: Callable[[nn.Module], Any],
+) -> Any:
     """The loss of a network whose weights went that far along the direction."""
     moved = copy.deepcopy(network)
     with torch.no_grad():
@@ -82,20 +100,28 @@ def loss_at(network: nn.Module, direction: dict[str, Tensor], distance: float, l
         return loss(moved)
 
 
-def image_gradient(network: nn.Module, trial: AugmentedBatch, image: int) -> dict[str, Tensor]:
+def image_gradient(
+    network: nn.Module, trial: AugmentedBatch, image: int
+) -> dict[str, Tensor]:
     own = copy.deepcopy(network)
-    F.cross_entropy(own(trial.images[image : image + 1]), trial.labels[image : image + 1]).backward()
+    F.cross_entropy(
+        own(trial.images[image : image + 1]), trial.labels[image : image + 1]
+    ).backward()
     return {name: _gradient(parameter) for name, parameter in own.named_parameters()}
 
 
-def slopes(network: nn.Module, trial: AugmentedBatch, direction: dict[str, Tensor]) -> Tensor:
+def slopes(
+    network: nn.Module, trial: AugmentedBatch, direction: dict[str, Tensor]
+) -> Tensor:
     """Central differences of the loss of each image (B,)."""
 
     def losses(moved: nn.Module) -> Tensor:
         return F.cross_entropy(moved(trial.images), trial.labels, reduction="none")
 
     small = 1e-6
-    plus, minus = (loss_at(network, direction, sign * small, losses) for sign in (1, -1))
+    plus, minus = (
+        loss_at(network, direction, sign * small, losses) for sign in (1, -1)
+    )
     found: Tensor = (plus - minus) / (2 * small)
     return found
 
@@ -103,7 +129,9 @@ def slopes(network: nn.Module, trial: AugmentedBatch, direction: dict[str, Tenso
 def test_rewards_are_the_central_differences_of_the_losses() -> None:
     network, trial, direction = trained_network()
     found = rewards_of(network, trial, direction)
-    torch.testing.assert_close(found, slopes(network, trial, direction), rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(
+        found, slopes(network, trial, direction), rtol=1e-6, atol=1e-8
+    )
 
 
 def test_a_network_with_a_frozen_layer_is_judged_by_what_it_trains() -> None:
@@ -112,16 +140,29 @@ def test_a_network_with_a_frozen_layer_is_judged_by_what_it_trains() -> None:
     step(task, state, 4)
     assert (state.lam != 0).any(), "it started at the middle of every range"
     network, trial = state.learner.network.double(), augmented(task, state)
-    still = {name: torch.zeros_like(parameter) for name, parameter in network.named_parameters()}
-    trained = {name: torch.randn_like(still[name]) for name, one in network.named_parameters() if one.requires_grad}
+    still = {
+        name: torch.zeros_like(parameter)
+        for name, parameter in network.named_parameters()
+    }
+    trained = {
+        name: torch.randn_like(still[name])
+        for name, one in network.named_parameters()
+        if one.requires_grad
+    }
     double = trial_of(trial.images.double(), trial.labels)
     found = rewards_of(network, double, trained)
-    torch.testing.assert_close(found, slopes(network, double, still | trained), rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(
+        found, slopes(network, double, still | trained), rtol=1e-5, atol=1e-7
+    )
 
 
 @each("draws", [1, 3])
-def test_a_lambda_step_follows_the_validation_losses_after_real_steps_on_every_image(draws: int) -> None:
-    """The whole chain again, slowly: one image, one step of SGD, one validation loss, and the score in plain loops."""
+def test_a_lambda_step_follows_the_validation_losses_after_real_steps_on_every_image(
+    draws: int,
+) -> None:
+    """The whole chain again, slowly: one image, one step of SGD, one validation loss,
+    and the score in plain loops.
+    """
     space = space_of("Rotate", "Invert", "Color", count_probabilities=(0.0, 0.3, 0.7))
     task, state = lookahead_begun(space=space, initial_fraction=0.4)
     step(task, state, 3)
@@ -135,7 +176,9 @@ def test_a_lambda_step_follows_the_validation_losses_after_real_steps_on_every_i
         return F.cross_entropy(moved(images.double()), labels).item()
 
     for image in range(len(trial.labels)):
-        after = loss_at(network, image_gradient(network, double, image), -alpha, validation)
+        after = loss_at(
+            network, image_gradient(network, double, image), -alpha, validation
+        )
         lowered.append((validation(network) - after) / alpha)
     advantages = compared(torch.tensor(lowered), draws)
     uphill = expected_score(space, trial, advantages / advantages.std())
@@ -143,19 +186,36 @@ def test_a_lambda_step_follows_the_validation_losses_after_real_steps_on_every_i
     torch.testing.assert_close(state.lam.grad, -uphill, rtol=5e-3, atol=5e-4)
 
 
-def plant_rewards(monkeypatch: pytest.MonkeyPatch, value: Callable[[AugmentedBatch], Tensor]) -> None:
-    monkeypatch.setattr(lookahead, "rewards_of", lambda network, trial, direction, **_: value(trial))
+def plant_rewards(
+    monkeypatch: pytest.MonkeyPatch, value: Callable[[AugmentedBatch], Tensor]
+) -> None:
+    monkeypatch.setattr(
+        lookahead, "rewards_of", lambda network, trial, direction, **_: value(trial)
+    )
 
 
 @pytest.mark.parametrize("winner", [1, 3])
-def test_the_slot_that_alone_is_rewarded_wins(winner: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_slot_that_alone_is_rewarded_wins(
+    winner: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     space = space_of("Rotate", "Invert", "Color", "Equalize")
-    task, state = lookahead_begun(space=space, initial_fraction=0.3, lambda_learning_rate=0.05, batch_size=24)
+    task, state = lookahead_begun(
+        space=space, initial_fraction=0.3, lambda_learning_rate=0.05, batch_size=24
+    )
     generator = seeded(0)
-    plant_rewards(monkeypatch, lambda trial: trial.walk.fired[:, winner] + 0.5 * torch.randn(24, generator=generator))
+    plant_rewards(
+        monkeypatch,
+        lambda trial: (
+            trial.walk.fired[:, winner] + 0.5 * torch.randn(24, generator=generator)
+        ),
+    )
     for _ in range(80):
-        algorithm_of(task).update_lambda(task, state, (None, None), augmented(task, state))
-    probabilities = torch.sigmoid(state.lam.detach())[[slot.probability for slot in space.slots]].tolist()
+        algorithm_of(task).update_lambda(
+            task, state, (None, None), augmented(task, state)
+        )
+    probabilities = torch.sigmoid(state.lam.detach())[
+        [slot.probability for slot in space.slots]
+    ].tolist()
     found = probabilities.pop(winner)
     assert found > 0.8
     assert found > 2 * max(probabilities)
@@ -169,7 +229,9 @@ def learner_after_some_steps(images: Tensor, labels: Tensor) -> NetworkModel:
     """In double precision, so that small changes of a loss can be told."""
     network = build_model("wrn-10-1", 2, seed=0).double()
     optimizer = AdamW(network.parameters(), lr=1e-3, weight_decay=0.0)
-    learner = NetworkModel(network=network, optimizer=optimizer, schedule=ConstantLR(optimizer, 1.0))
+    learner = NetworkModel(
+        network=network, optimizer=optimizer, schedule=ConstantLR(optimizer, 1.0)
+    )
     for _ in range(N_STEPS):
         learner.learn(images, labels)
     network.eval()
@@ -177,7 +239,9 @@ def learner_after_some_steps(images: Tensor, labels: Tensor) -> NetworkModel:
 
 
 def after_a_step(learner: NetworkModel, gradients: Sequence[Tensor]) -> list[Tensor]:
-    """The weights after a step of PyTorch's AdamW along these gradients, from the learner's state, at a rate of 1."""
+    """The weights after a step of PyTorch's AdamW along these gradients, from the
+    learner's state, at a rate of 1.
+    """
     network = copy.deepcopy(learner.network)
     optimizer = AdamW(network.parameters())
     optimizer.load_state_dict(copy.deepcopy(learner.optimizer.state_dict()))
@@ -188,7 +252,9 @@ def after_a_step(learner: NetworkModel, gradients: Sequence[Tensor]) -> list[Ten
     return [parameter.detach() for parameter in network.parameters()]
 
 
-def test_a_reward_is_what_the_image_adds_to_a_step_of_adamw_along_the_validation_gradient() -> None:
+def test_a_reward_is_what_the_image_adds_to_a_step_of_adamw_along_the_validation_gradient() -> (
+    None
+):
     images = torch.randn(26, 3, 8, 8, generator=seeded(0)).double()
     labels = torch.arange(26) % 2
     learner = learner_after_some_steps(images[6:16], labels[6:16])
@@ -197,14 +263,29 @@ def test_a_reward_is_what_the_image_adds_to_a_step_of_adamw_along_the_validation
     validation = torch.autograd.grad(loss, weights, retain_graph=True)
     trial = trial_of(images[:6], labels[:6])
     rewards = Lookahead().rewards(learner, trial, loss)
-    without, small, changes = after_a_step(learner, [torch.zeros_like(one) for one in weights]), 1e-7, []
+    without, small, changes = (
+        after_a_step(learner, [torch.zeros_like(one) for one in weights]),
+        1e-7,
+        [],
+    )
     for image in range(N_IMAGES):
-        own = F.cross_entropy(learner.network(trial.images[image : image + 1]), trial.labels[image : image + 1])
-        moved = after_a_step(learner, [small * one for one in torch.autograd.grad(own, weights)])
-        along = [(v * (one - other)).sum() for v, one, other in zip(validation, moved, without, strict=True)]
+        own = F.cross_entropy(
+            learner.network(trial.images[image : image + 1]),
+            trial.labels[image : image + 1],
+        )
+        moved = after_a_step(
+            learner, [small * one for one in torch.autograd.grad(own, weights)]
+        )
+        along = [
+            (v * (one - other)).sum()
+            for v, one, other in zip(validation, moved, without, strict=True)
+        ]
         changes.append(torch.stack(along).sum() / small)
-    # A gradient of nearly nothing shrinks all mean squares alike; what Adam's corrections make of that is one number.
+    # A gradient of nearly nothing shrinks all mean squares alike; what Adam's
+    # corrections make of that is one number.
     steps = N_STEPS + 1
     root = (BETAS[1] * (1 - BETAS[1] ** N_STEPS) / (1 - BETAS[1] ** steps)) ** 0.5
     factor = (1 - BETAS[0]) / (1 - BETAS[0] ** steps) / root
-    torch.testing.assert_close(torch.stack(changes), -factor * rewards, rtol=5e-3, atol=1e-6)
+    torch.testing.assert_close(
+        torch.stack(changes), -factor * rewards, rtol=5e-3, atol=1e-6
+    )

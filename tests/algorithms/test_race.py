@@ -1,4 +1,6 @@
-"""Race: the test of symmetries and the choice among forks, on images whose answer is known."""
+"""Race: the test of symmetries and the choice among forks, on images whose answer is
+known.
+"""
 
 from functools import cache
 from pathlib import Path
@@ -23,16 +25,30 @@ from hba.policy.spaces import search_space
 from hba.training.criterion import losses_of
 
 FLIPS = ("HorizontalFlip", "VerticalFlip", "QuarterTurn")
-SPACE = SearchSpace((*(STAGED[name] for name in (*FLIPS, "Erase", "Mixup")), OPERATIONS["Invert"]), 1, (0.5, 0.5))
+SPACE = SearchSpace(
+    (*(STAGED[name] for name in (*FLIPS, "Erase", "Mixup")), OPERATIONS["Invert"]),
+    1,
+    (0.5, 0.5),
+)
 SETTINGS: dict[str, Any] = {
-    **{"algorithm": "race", "space": SPACE, "model": "wrn-10-1", "epochs": 8, "batch_size": 12},
+    **{
+        "algorithm": "race",
+        "space": SPACE,
+        "model": "wrn-10-1",
+        "epochs": 8,
+        "batch_size": 12,
+    },
     **{"device": "cpu", "learning_rate": 0.05, "price": 3.25},
 }
 
 
 def sides() -> SearchData:
-    """The bright half is the left or the right one: mirrored left to right the label is wrong, top to bottom right."""
-    return SearchData("sides", ("left", "right"), small_images(96, seed=0), small_images(48, seed=1))
+    """The bright half is the left or the right one: mirrored left to right the label is
+    wrong, top to bottom right.
+    """
+    return SearchData(
+        "sides", ("left", "right"), small_images(96, seed=0), small_images(48, seed=1)
+    )
 
 
 @cache
@@ -42,7 +58,11 @@ def searched(**further: Any) -> hba.SearchResult:
 
 def probability(result: hba.SearchResult, name: str) -> float:
     assert result.schedule is not None
-    return float(result.schedule.values[-1][result.schedule.space.names.index(f"{name}.probability")])
+    return float(
+        result.schedule.values[-1][
+            result.schedule.space.names.index(f"{name}.probability")
+        ]
+    )
 
 
 def test_symmetries_of_the_images_are_found_and_others_left_out() -> None:
@@ -59,7 +79,14 @@ def test_it_takes_the_fork_with_the_least_loss_and_as_long_as_it_says() -> None:
     result = searched()
     assert result.schedule is not None
     forks = result.schedule.provenance["forks"]
-    assert list(forks) == ["no group", "RandAugment", "erasing", "mixing", "best 2", "best 3"]
+    assert list(forks) == [
+        "no group",
+        "RandAugment",
+        "erasing",
+        "mixing",
+        "best 2",
+        "best 3",
+    ]
     assert len(result.metrics) == 2 + 3 * len(forks) + 6
     taken = result.schedule.provenance["taken"]
     assert forks[taken["fork"]][1] + forks[taken["fork"]][2] <= 0
@@ -76,7 +103,9 @@ def test_lookahead_moves_the_values_of_what_is_taken_and_no_others(
     assert schedule is not None
     assert schedule.epochs == 8
     assert np.array_equal(schedule.values[:2], schedule.values[[2, 2]])
-    assert not hba.search(sides(), **SETTINGS, out=tmp_path, callback=StopAfter(180)).finished
+    assert not hba.search(
+        sides(), **SETTINGS, out=tmp_path, callback=StopAfter(180)
+    ).finished
     again = hba.search(sides(), **SETTINGS, out=tmp_path, resume=True).schedule
     assert again is not None
     assert np.array_equal(again.values, schedule.values)
@@ -86,16 +115,20 @@ def test_lookahead_moves_the_values_of_what_is_taken_and_no_others(
     assert moves.any()
     assert np.array_equal(schedule.values[-1] == row.numpy(), ~moves.numpy())
     assert np.array_equal(
-        schedule.spread[-1] > 0, moves.numpy() & np.array([one.endswith("magnitude") for one in SPACE.names])
+        schedule.spread[-1] > 0,
+        moves.numpy() & np.array([one.endswith("magnitude") for one in SPACE.names]),
     )
     assert not moved_by_lookahead(SPACE, row_of(SPACE, ["VerticalFlip"])).any()
 
 
 def test_each_fork_runs_through_the_rest_of_the_course_of_the_learning_rate() -> None:
     rates = [one["learning_rate"] for one in searched().metrics]
-    # Of a cosine from 0.05 over 8 epochs. Two of them are without augmentation, a fork has three for the other six, and
-    # look-ahead six.
-    of_cosine = [0.05 * (1 + np.cos(np.pi * part / 8)) / 2 for part in (1, *(2, 4, 6) * 6, 2, 3, 4, 5, 6, 7)]
+    # Of a cosine from 0.05 over 8 epochs. Two of them are without augmentation, a fork
+    # has three for the other six, and look-ahead six.
+    of_cosine = [
+        0.05 * (1 + np.cos(np.pi * part / 8)) / 2
+        for part in (1, *(2, 4, 6) * 6, 2, 3, 4, 5, 6, 7)
+    ]
     assert rates[:-1] == pytest.approx(of_cosine)
 
 
@@ -104,7 +137,9 @@ def test_a_search_that_was_stopped_goes_on_to_the_same_bits(tmp_path: Path) -> N
     for n_steps in (5, 16, 37):
         folder = tmp_path / str(n_steps)
         hba.search(sides(), **SETTINGS, out=folder, callback=StopAfter(n_steps))
-        again = hba.search(sides(), **{**SETTINGS, "space": SPACE}, out=folder, resume=True)
+        again = hba.search(
+            sides(), **{**SETTINGS, "space": SPACE}, out=folder, resume=True
+        )
         whole = searched()
         assert again.schedule is not None
         assert whole.schedule is not None
@@ -114,7 +149,10 @@ def test_a_search_that_was_stopped_goes_on_to_the_same_bits(tmp_path: Path) -> N
 
 def test_calibration_undoes_a_scale_of_the_logits() -> None:
     generator = torch.Generator().manual_seed(0)
-    logits, labels = torch.randn(500, 4, generator=generator), torch.randint(4, (500,), generator=generator)
+    logits, labels = (
+        torch.randn(500, 4, generator=generator),
+        torch.randint(4, (500,), generator=generator),
+    )
     logits[torch.arange(500), labels] += 1
 
     def loss(given: Tensor) -> float:
@@ -124,13 +162,17 @@ def test_calibration_undoes_a_scale_of_the_logits() -> None:
     assert loss(logits) <= float(losses_of(logits, labels).mean())
 
 
-def test_a_move_that_exchanges_two_classes_of_many_has_a_large_gap_though_most_images_are_recognised() -> None:
+def test_a_move_that_exchanges_two_classes_of_many_has_a_large_gap_though_most_images_are_recognised() -> (
+    None
+):
     labels = torch.arange(400) % 40
     logits = 5.0 * F.one_hot(labels, 40)
     noise = 0.1 * torch.randn(400, 40, generator=torch.Generator().manual_seed(0))
     exchanged = labels.clone()
     exchanged[labels == 0], exchanged[labels == 1] = 1, 0
-    (kept, moved) = gaps_of(logits, labels, [logits + noise, 5.0 * F.one_hot(exchanged, 40) + noise])[:, 0].tolist()
+    kept, moved = gaps_of(
+        logits, labels, [logits + noise, 5.0 * F.one_hot(exchanged, 40) + noise]
+    )[:, 0].tolist()
     assert abs(kept) < 0.02
     assert moved > 0.5
     assert int((exchanged != labels).sum()) == 20
@@ -143,30 +185,57 @@ def test_without_look_ahead_the_policy_is_that_of_the_best_fork() -> None:
     assert result.schedule.provenance["legs"][-1][1] == 0
     assert not result.schedule.provenance["taken"]["is_moved"]
     taken = result.schedule.provenance["taken"]["operations"]
-    values = dict(zip(result.schedule.space.names, result.schedule.values[-1].tolist(), strict=True))
-    assert all(values[f"{name}.probability"] > 0 for name in taken if f"{name}.probability" in values)
+    values = dict(
+        zip(
+            result.schedule.space.names,
+            result.schedule.values[-1].tolist(),
+            strict=True,
+        )
+    )
+    assert all(
+        values[f"{name}.probability"] > 0
+        for name in taken
+        if f"{name}.probability" in values
+    )
 
 
 def test_the_walk_is_that_of_the_recipe_and_nothing_else_is_on() -> None:
-    space, recipe = search_space("recipe", searches_count=True), hba.load_policy("randaugment")
+    space, recipe = (
+        search_space("recipe", searches_count=True),
+        hba.load_policy("randaugment"),
+    )
     row = dict(zip(space.names, row_of(space, ["RandAugment"]).tolist(), strict=True))
     of_recipe = dict(zip(recipe.space.names, recipe.values[0].tolist(), strict=True))
     assert {name: row[name] for name in of_recipe} == pytest.approx(of_recipe)
-    started = dict(zip(space.names, row_of(space, ["zoom"], {"ResizedCrop": 0.5, "Erase": 0.2}).tolist(), strict=True))
-    assert {name for name in row if name.endswith("probability") and started[name] > 0} - {*of_recipe} == {
-        "ResizedCrop.probability"
-    }
+    started = dict(
+        zip(
+            space.names,
+            row_of(space, ["zoom"], {"ResizedCrop": 0.5, "Erase": 0.2}).tolist(),
+            strict=True,
+        )
+    )
+    assert {
+        name for name in row if name.endswith("probability") and started[name] > 0
+    } - {*of_recipe} == {"ResizedCrop.probability"}
     assert started["ResizedCrop.probability"] == 0.5
-    others = {name for name, value in row.items() if name.endswith("probability") and value > 0} - of_recipe.keys()
+    others = {
+        name
+        for name, value in row.items()
+        if name.endswith("probability") and value > 0
+    } - of_recipe.keys()
     assert others == set()
 
 
 def test_a_fork_wins_by_more_than_its_standard_error_only() -> None:
     noise = torch.randn(5, 100, generator=torch.Generator().manual_seed(1))
-    losses = 1 + torch.tensor([0.0, -0.05, -0.5, torch.inf, -0.49])[:, None] + 0.5 * noise
+    losses = (
+        1 + torch.tensor([0.0, -0.05, -0.5, torch.inf, -0.49])[:, None] + 0.5 * noise
+    )
 
     def winner(forks: list[int], hardest: int) -> int:
-        return forks[Race().winner(losses[forks], (torch.tensor(forks) == hardest).float())]
+        return forks[
+            Race().winner(losses[forks], (torch.tensor(forks) == hardest).float())
+        ]
 
     assert winner([0, 1, 2, 3], hardest=1) == winner([0, 2, 3], hardest=3) == 2
     assert winner([0, 1, 3], hardest=1) == 0
@@ -182,14 +251,28 @@ def test_what_it_cannot_decide_is_refused() -> None:
     with pytest.raises(SettingsError, match="plateau"):
         hba.search(sides(), **{**SETTINGS, "learning_rate_schedule": "plateau"})
     for name, value in {"init": "randaugment", "sigma": 2.0}.items():
-        with pytest.raises(SettingsError, match=f"{name} has no effect on the algorithm race"):
+        with pytest.raises(
+            SettingsError, match=f"{name} has no effect on the algorithm race"
+        ):
             hba.search(sides(), **{**SETTINGS, "space": "recipe", name: value})
     of_one_side = nn.Sequential(nn.Flatten(), nn.Linear(3 * 24 * 24, 2))
     larger = [(torch.zeros(3, 24, 24), label % 2) for label in range(20)]
     with pytest.raises(SettingsError, match=r"smaller images: .* set smaller to 1"):
-        hba.search(larger, **{**SETTINGS, "image_size": 24, "model": "wrn-10-1"}, network=of_one_side)
+        hba.search(
+            larger,
+            **{**SETTINGS, "image_size": 24, "model": "wrn-10-1"},
+            network=of_one_side,
+        )
     with pytest.raises(SettingsError, match="at least 2 validation images"):
-        hba.search(SearchData("one", ("left", "right"), small_images(24, seed=0), small_images(1, seed=1)), **SETTINGS)
+        hba.search(
+            SearchData(
+                "one",
+                ("left", "right"),
+                small_images(24, seed=0),
+                small_images(1, seed=1),
+            ),
+            **SETTINGS,
+        )
     images = small_images(96, seed=0)
     several = LabelledImages(images.images, torch.eye(2)[images.labels].bool())
     data = SearchData("several", ("left", "right"), several, several)

@@ -1,4 +1,6 @@
-"""How a hypernetwork learns to answer lambda: against closed forms, autograd on a copy and finite differences."""
+"""How a hypernetwork learns to answer lambda: against closed forms, autograd on a copy
+and finite differences.
+"""
 
 import copy
 from collections.abc import Callable
@@ -35,7 +37,9 @@ class Deep(nn.Module):
 
 
 class Linear(nn.Module):
-    """Linear in its weights; the last linear layer, which never gets a hyper-layer, is not used."""
+    """Linear in its weights; the last linear layer, which never gets a hyper-layer, is
+    not used.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,14 +72,27 @@ def brighter(images: Tensor, lam_rows: Tensor) -> Tensor:
 
 
 def gradients_of(hypernetwork: HyperNetwork) -> dict[str, Tensor]:
-    found = {name: parameter.grad for name, parameter in hypernetwork.named_parameters()}
-    return {name: gradient.clone() for name, gradient in found.items() if gradient is not None}
+    found = {
+        name: parameter.grad for name, parameter in hypernetwork.named_parameters()
+    }
+    return {
+        name: gradient.clone()
+        for name, gradient in found.items()
+        if gradient is not None
+    }
 
 
 def learnt(
-    learn: Gradients, hypernetwork: HyperNetwork, images: Tensor, labels: Tensor, rows: Tensor, before: float = 0.0
+    learn: Gradients,
+    hypernetwork: HyperNetwork,
+    images: Tensor,
+    labels: Tensor,
+    rows: Tensor,
+    before: float = 0.0,
 ) -> dict[str, Tensor]:
-    """The gradients that it leaves behind in a copy, where those of the response were all `before`."""
+    """The gradients that it leaves behind in a copy, where those of the response were
+    all `before`.
+    """
     own = copy.deepcopy(hypernetwork)
     for parameter in own.response_parameters():
         parameter.grad = torch.full_like(parameter, before)
@@ -105,11 +122,16 @@ def test_the_papers_response_is_one_loss_with_every_image_at_its_own_weights() -
     hypernetwork = hyper_of(model)
     images, labels, rows = batch()
     found = learnt(joint, hypernetwork, images, labels, rows)
-    own = {name.rpartition(".")[2]: value.detach().requires_grad_() for name, value in hypernetwork.named_parameters()}
+    own = {
+        name.rpartition(".")[2]: value.detach().requires_grad_()
+        for name, value in hypernetwork.named_parameters()
+    }
     inputs, outputs = brighter(images, rows).flatten(1), []
     for x, lam in zip(inputs, rows, strict=True):
         weight = own["weight_0"] + (own["weight_V"] @ lam)[:, None] * own["weight_U"]
-        outputs.append(weight @ x + own["bias_0"] + (own["bias_V"] @ lam) * own["bias_U"])
+        outputs.append(
+            weight @ x + own["bias_0"] + (own["bias_V"] @ lam) * own["bias_U"]
+        )
     F.cross_entropy(torch.stack(outputs), labels).backward()
     assert len(found) == 6
     for name, gradient in found.items():
@@ -117,15 +139,21 @@ def test_the_papers_response_is_one_loss_with_every_image_at_its_own_weights() -
 
 
 @each("learn", APART)
-def test_the_current_weights_learn_from_the_loss_at_the_center_alone(learn: Gradients) -> None:
+def test_the_current_weights_learn_from_the_loss_at_the_center_alone(
+    learn: Gradients,
+) -> None:
     hypernetwork = hyper_of(Deep(), torch.randn(N))
     images, labels, rows = batch()
     found = learnt(learn, hypernetwork, images, labels, rows)
     own, center = copy.deepcopy(hypernetwork), hypernetwork.center
-    F.cross_entropy(own(brighter(images, center.expand(BATCH, -1)), center), labels).backward()
+    F.cross_entropy(
+        own(brighter(images, center.expand(BATCH, -1)), center), labels
+    ).backward()
     for name, gradient in gradients_of(own).items():
         if is_response(name):
-            assert not gradient.any(), "at the center, no output depends on the response"
+            assert not gradient.any(), (
+                "at the center, no output depends on the response"
+            )
         else:
             torch.testing.assert_close(found[name], gradient)
 
@@ -144,23 +172,36 @@ class Spy:
         return loss
 
 
-def perturbed(hypernetwork: HyperNetwork, images: Tensor, labels: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits and loss of the linearized network at lambda + eps, with an augmentation that does nothing."""
+def perturbed(
+    hypernetwork: HyperNetwork, images: Tensor, labels: Tensor, rows: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Logits and loss of the linearized network at lambda + eps, with an augmentation
+    that does nothing.
+    """
     spy = Spy()
-    linearized(TrainingBatch(copy.deepcopy(hypernetwork), lambda same, _: same, spy, images, labels, rows))
+    linearized(
+        TrainingBatch(
+            copy.deepcopy(hypernetwork), lambda same, _: same, spy, images, labels, rows
+        )
+    )
     _, logits = spy.logits
     _, loss = spy.losses
     return logits, loss
 
 
 @each("training", [True, False])
-def test_the_linearized_logits_change_as_central_differences_say(training: bool) -> None:
+def test_the_linearized_logits_change_as_central_differences_say(
+    training: bool,
+) -> None:
     hypernetwork = hyper_of(Deep(), torch.randn(N)).train(training)
     images, labels, rows = batch()
     logits, _ = perturbed(hypernetwork, images, labels, rows)
     center, small = hypernetwork.center, 1e-5
     with torch.no_grad():
-        plus, minus = (hypernetwork(images, center + sign * small * (rows - center)) for sign in (1, -1))
+        plus, minus = (
+            hypernetwork(images, center + sign * small * (rows - center))
+            for sign in (1, -1)
+        )
         expected = hypernetwork(images, center) + (plus - minus) / (2 * small)
         assert not torch.allclose(hypernetwork(images, rows), expected, rtol=1e-2)
     torch.testing.assert_close(logits, expected, rtol=1e-7, atol=1e-8)
@@ -170,10 +211,18 @@ def test_the_linearized_response_follows_the_slope_of_its_own_loss() -> None:
     hypernetwork = hyper_of(Deep(), torch.randn(N))
     images, labels, rows = batch()
     own = copy.deepcopy(hypernetwork)
-    linearized(TrainingBatch(own, lambda same, _: same, F.cross_entropy, images, labels, rows))
+    linearized(
+        TrainingBatch(own, lambda same, _: same, F.cross_entropy, images, labels, rows)
+    )
     small = 1e-6
-    for parameter, learning in zip(hypernetwork.response_parameters(), own.response_parameters(), strict=True):
-        direction, before, losses = torch.randn_like(parameter), parameter.detach().clone(), []
+    for parameter, learning in zip(
+        hypernetwork.response_parameters(), own.response_parameters(), strict=True
+    ):
+        direction, before, losses = (
+            torch.randn_like(parameter),
+            parameter.detach().clone(),
+            [],
+        )
         for sign in (1, -1):
             with torch.no_grad():
                 parameter.copy_(before + sign * small * direction)
@@ -182,4 +231,6 @@ def test_the_linearized_response_follows_the_slope_of_its_own_loss() -> None:
             parameter.copy_(before)
         assert learning.grad is not None
         slope = (losses[0] - losses[1]) / (2 * small)
-        torch.testing.assert_close((learning.grad * direction).sum(), slope, rtol=1e-5, atol=1e-8)
+        torch.testing.assert_close(
+            (learning.grad * direction).sum(), slope, rtol=1e-5, atol=1e-8
+        )

@@ -1,4 +1,6 @@
-"""How much losses change along a direction of the weights: differences beside a closed form and beside forward mode."""
+"""How much losses change along a direction of the weights: differences beside a closed
+form and beside forward mode.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,12 +23,16 @@ from hba.errors import SettingsError
 from hba.models import build_model
 
 
-def parts_of(images: Tensor, labels: Tensor, n_parts: int = 2) -> list[tuple[Tensor, Tensor]]:
+def parts_of(
+    images: Tensor, labels: Tensor, n_parts: int = 2
+) -> list[tuple[Tensor, Tensor]]:
     return list(zip(images.chunk(n_parts), labels.chunk(n_parts), strict=True))
 
 
 def squares(weights: Mapping[str, Tensor], images: Tensor, labels: Tensor) -> Tensor:
-    """The square of a linear function of the weights, whose central difference is its derivative at any distance."""
+    """The square of a linear function of the weights, whose central difference is its
+    derivative at any distance.
+    """
     return (images.flatten(1) @ weights["weight"] - labels) ** 2
 
 
@@ -34,32 +40,52 @@ def test_the_difference_of_a_quadratic_loss_is_its_derivative() -> None:
     generator = torch.Generator().manual_seed(0)
     images = torch.randn(6, 1, 2, 2, generator=generator, dtype=torch.float64)
     labels = torch.randn(6, generator=generator, dtype=torch.float64)
-    weight, along = (torch.randn(4, generator=generator, dtype=torch.float64) for _ in range(2))
-    found = central_differences(squares, {"weight": weight}, {"weight": 50 * along}, parts_of(images, labels))
+    weight, along = (
+        torch.randn(4, generator=generator, dtype=torch.float64) for _ in range(2)
+    )
+    found = central_differences(
+        squares, {"weight": weight}, {"weight": 50 * along}, parts_of(images, labels)
+    )
     flat = images.flatten(1)
-    torch.testing.assert_close(found, 2 * (flat @ weight - labels) * (flat @ (50 * along)), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(
+        found,
+        2 * (flat @ weight - labels) * (flat @ (50 * along)),
+        rtol=1e-9,
+        atol=1e-9,
+    )
 
 
 def of_a_network(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """The exact derivatives and the differences of a network's losses along a gradient of theirs."""
+    """The exact derivatives and the differences of a network's losses along a gradient
+    of theirs.
+    """
     network = build_model("wrn-10-1", 10, seed=0).to(dtype).eval()
     generator = torch.Generator().manual_seed(1)
     images = torch.randn(48, 3, 8, 8, generator=generator).to(dtype)
     labels = torch.randint(10, (48,), generator=generator)
     names = [name for name, _ in network.named_parameters()]
     own = F.cross_entropy(network(images[:16]), labels[:16])
-    direction = dict(zip(names, torch.autograd.grad(own, list(network.parameters())), strict=True))
+    direction = dict(
+        zip(names, torch.autograd.grad(own, list(network.parameters())), strict=True)
+    )
     weights = {name: one.detach() for name, one in network.named_parameters()}
 
     def losses(weights: Mapping[str, Tensor], images: Tensor, labels: Tensor) -> Tensor:
-        return F.cross_entropy(functional_call(network, dict(weights), (images,)), labels, reduction="none")
+        return F.cross_entropy(
+            functional_call(network, dict(weights), (images,)), labels, reduction="none"
+        )
 
     parts = parts_of(images[16:], labels[16:])
-    return tuple(found(losses, weights, direction, parts) for found in (exact_derivatives, central_differences))  # type: ignore[return-value]
+    return tuple(
+        found(losses, weights, direction, parts)
+        for found in (exact_derivatives, central_differences)
+    )  # type: ignore[return-value]
 
 
 @each("dtype", [torch.float32, torch.float64])
-def test_differences_tell_images_apart_as_the_derivatives_do(dtype: torch.dtype) -> None:
+def test_differences_tell_images_apart_as_the_derivatives_do(
+    dtype: torch.dtype,
+) -> None:
     exact, found = of_a_network(dtype)
     assert torch.corrcoef(torch.stack([exact, found]))[0, 1] > 0.9999
     assert not torch.equal(exact, found)
@@ -87,9 +113,13 @@ class WithoutForwardMode(nn.Module):
         return found
 
 
-def test_a_layer_without_forward_mode_is_searched_with_by_differences_and_refused_otherwise() -> None:
+def test_a_layer_without_forward_mode_is_searched_with_by_differences_and_refused_otherwise() -> (
+    None
+):
     settings: Any = {
-        name: value for name, value in SMALL_SETTINGS.items() if name not in ("model", "train_steps", "algorithm")
+        name: value
+        for name, value in SMALL_SETTINGS.items()
+        if name not in ("model", "train_steps", "algorithm")
     }
     found = hba.search(
         small_data(),
@@ -99,7 +129,9 @@ def test_a_layer_without_forward_mode_is_searched_with_by_differences_and_refuse
     )
     assert found.schedule is not None
     assert (found.schedule.values[0] != found.schedule.values[-1]).any()
-    with pytest.raises(SettingsError, match=r"choose reward_derivative difference or another network$"):
+    with pytest.raises(
+        SettingsError, match=r"choose reward_derivative difference or another network$"
+    ):
         hba.search(
             small_data(),
             network=WithoutForwardMode(),

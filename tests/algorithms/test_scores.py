@@ -1,4 +1,6 @@
-"""The score function of look-ahead: against plain loops, autograd and enumerated expectations."""
+"""The score function of look-ahead: against plain loops, autograd and enumerated
+expectations.
+"""
 
 import itertools
 import math
@@ -25,10 +27,16 @@ WITHOUT_MAGNITUDES = ("Invert", "AutoContrast", "Equalize")
 
 
 @each("searches_count", [False, True])
-def test_the_score_is_the_derivative_of_the_log_probability_of_what_was_drawn(searches_count: bool) -> None:
-    """Of the walk and of K, by the logits, and of the magnitudes that were used, by the means of their normals."""
+def test_the_score_is_the_derivative_of_the_log_probability_of_what_was_drawn(
+    searches_count: bool,
+) -> None:
+    """Of the walk and of K, by the logits, and of the magnitudes that were used, by the
+    means of their normals.
+    """
     operations = tuple(OPERATIONS[name] for name in ("Rotate", "Invert", "Color"))
-    space = SearchSpace(operations, 1, (0.2, 0.3, 0.4, 0.1), searches_count=searches_count)
+    space = SearchSpace(
+        operations, 1, (0.2, 0.3, 0.4, 0.1), searches_count=searches_count
+    )
     size, sigma, generator = 200, 0.6, seeded(0)
     lam = torch.randn(space.n, generator=generator).requires_grad_()
     noise = torch.randn(size, space.n, generator=generator)
@@ -36,10 +44,17 @@ def test_the_score_is_the_derivative_of_the_log_probability_of_what_was_drawn(se
     values = space.decode(logits.detach())
     _, walk = draw_with_trace(space, values, size, generator)
     probabilities = logits[:, [slot.probability for slot in space.slots]].sigmoid()
-    total = (torch.where(walk.fired, probabilities.log(), (1 - probabilities).log()) * walk.visited).sum(1)
+    total = (
+        torch.where(walk.fired, probabilities.log(), (1 - probabilities).log())
+        * walk.visited
+    ).sum(1)
     log_density = Normal(lam, sigma).log_prob(logits.detach())
-    with_magnitude = [number for number, slot in enumerate(space.slots) if slot.magnitude is not None]
-    of_magnitudes = log_density[:, [space.slots[number].magnitude for number in with_magnitude]]
+    with_magnitude = [
+        number for number, slot in enumerate(space.slots) if slot.magnitude is not None
+    ]
+    of_magnitudes = log_density[
+        :, [space.slots[number].magnitude for number in with_magnitude]
+    ]
     total = total + (of_magnitudes * walk.fired[:, with_magnitude]).sum(1)
     if searches_count:
         assert set(walk.count.flatten().tolist()) == {0, 1, 2, 3}
@@ -50,7 +65,9 @@ def test_the_score_is_the_derivative_of_the_log_probability_of_what_was_drawn(se
         total = total + shares.gather(1, walk.count).log()[:, 0]
     rewards = torch.randn(size, generator=generator)
     (total * rewards).mean().backward()
-    found = expected_score(space, AugmentedBatch(noise, noise, walk, values, noise, sigma), rewards)
+    found = expected_score(
+        space, AugmentedBatch(noise, noise, walk, values, noise, sigma), rewards
+    )
     torch.testing.assert_close(found, lam.grad, rtol=1e-4, atol=1e-6)
 
 
@@ -58,12 +75,18 @@ Applied = tuple[int, ...]
 
 
 def value_of(applied: Applied) -> float:
-    """A reward for the slots applied: each has a worth, which the place and the other slot change."""
+    """A reward for the slots applied: each has a worth, which the place and the other
+    slot change.
+    """
     worth = (1.0, -0.5, 0.3)
-    return sum(worth[slot] * (1 + 0.5 * place) for place, slot in enumerate(applied)) + 0.7 * (set(applied) == {0, 2})
+    return sum(
+        worth[slot] * (1 + 0.5 * place) for place, slot in enumerate(applied)
+    ) + 0.7 * (set(applied) == {0, 2})
 
 
-def exact_expectation(probabilities: list[float], count_probabilities: tuple[float, ...]) -> float:
+def exact_expectation(
+    probabilities: list[float], count_probabilities: tuple[float, ...]
+) -> float:
     """Of value_of, over all orders, all firings and all K."""
     n_slots, expected = len(probabilities), 0.0
     for order in itertools.permutations(range(n_slots)):
@@ -78,9 +101,15 @@ def exact_expectation(probabilities: list[float], count_probabilities: tuple[flo
 
 
 def batches_of_scores(
-    space: SearchSpace, lam: Tensor, sigma: float, value: Callable[[Any, Tensor], Tensor], n_batches: int = 60
+    space: SearchSpace,
+    lam: Tensor,
+    sigma: float,
+    value: Callable[[Any, Tensor], Tensor],
+    n_batches: int = 60,
 ) -> Tensor:
-    """The estimated gradient of each of many batches of 2000, for rewards by draw and logits."""
+    """The estimated gradient of each of many batches of 2000, for rewards by draw and
+    logits.
+    """
     generator, found = seeded(7), []
     for _ in range(n_batches):
         noise = torch.randn(2000, space.n, generator=generator)
@@ -95,11 +124,18 @@ def batches_of_scores(
 def assert_mean(samples: Tensor, expected: Tensor) -> None:
     """Within standard errors, which are small enough to tell the expected from zero."""
     errors = samples.std(0) / math.sqrt(len(samples))
-    assert ((samples.mean(0) - expected).abs() <= SIGMAS * errors).all(), (samples.mean(0), expected, errors)
+    assert ((samples.mean(0) - expected).abs() <= SIGMAS * errors).all(), (
+        samples.mean(0),
+        expected,
+        errors,
+    )
     assert (expected.abs().max() > 2 * SIGMAS * errors).all()
 
 
-@each(("logits", "count_probabilities"), [((0.4, -1.0, 1.5), (0.2, 0.3, 0.5)), ((-2.0, 0.0, 2.0), (0.0, 1.0))])
+@each(
+    ("logits", "count_probabilities"),
+    [((0.4, -1.0, 1.5), (0.2, 0.3, 0.5)), ((-2.0, 0.0, 2.0), (0.0, 1.0))],
+)
 def test_its_mean_is_the_gradient_of_the_exactly_expected_reward(
     logits: tuple[float, ...], count_probabilities: tuple[float, ...]
 ) -> None:
@@ -108,13 +144,20 @@ def test_its_mean_is_the_gradient_of_the_exactly_expected_reward(
     for slot in range(3):
         shift = small * torch.eye(3)[slot].double()
         plus, minus = (
-            exact_expectation(torch.sigmoid(lam.double() + sign * shift).tolist(), count_probabilities)
+            exact_expectation(
+                torch.sigmoid(lam.double() + sign * shift).tolist(), count_probabilities
+            )
             for sign in (1, -1)
         )
         expected[slot] = (plus - minus) / (2 * small)
 
     def value(draw: Any, _: Tensor) -> Tensor:
-        return torch.tensor([value_of(tuple(slot for slot in row if slot >= 0)) for row in draw.slots.tolist()])
+        return torch.tensor(
+            [
+                value_of(tuple(slot for slot in row if slot >= 0))
+                for row in draw.slots.tolist()
+            ]
+        )
 
     assert_mean(batches_of_scores(space, lam, 0.0, value), expected)
 
@@ -132,28 +175,45 @@ def test_k_is_drawn_by_breaking_sticks(p: list[float]) -> None:
     # Each image is asked for one more until the answer is no.
     shares = -torch.tensor([1.0, *p, 0.0], dtype=torch.float64).cumprod(0).diff()
     for number, share in zip(found.tolist(), shares.tolist(), strict=True):
-        assert abs(number - N_DRAWS * share) <= SIGMAS * math.sqrt(N_DRAWS * share * (1 - share))
+        assert abs(number - N_DRAWS * share) <= SIGMAS * math.sqrt(
+            N_DRAWS * share * (1 - share)
+        )
     assert ((draw.slots >= 0).sum(1) <= walk.count[:, 0]).all()
 
 
-@each("space", [SearchSpace(), search_space(searches_count=True)], ids=["fixed K", "searched K"])
-def test_it_is_the_gradient_of_the_divergences_of_all_decisions_that_were_made(space: SearchSpace) -> None:
+@each(
+    "space",
+    [SearchSpace(), search_space(searches_count=True)],
+    ids=["fixed K", "searched K"],
+)
+def test_it_is_the_gradient_of_the_divergences_of_all_decisions_that_were_made(
+    space: SearchSpace,
+) -> None:
     sigma, size, generator = 0.6, 9, seeded(1)
     start = torch.randn(space.n, generator=generator)
     lam = (start + torch.randn(space.n, generator=generator)).requires_grad_()
     noise = sigma * torch.randn(size, space.n, generator=generator)
     values = space.decode(lam.detach() + noise)
     _, walk = draw_with_trace(space, values, size, generator)
-    of_probabilities = kl_divergence(Bernoulli(logits=lam + noise), Bernoulli(logits=start + noise))
+    of_probabilities = kl_divergence(
+        Bernoulli(logits=lam + noise), Bernoulli(logits=start + noise)
+    )
     of_magnitudes = kl_divergence(Normal(lam, sigma), Normal(start, sigma))
     total = torch.zeros(())
     for image in range(size):
         for number, slot in enumerate(space.slots):
-            total = total + of_probabilities[image, slot.probability] * walk.visited[image, number]
+            total = (
+                total
+                + of_probabilities[image, slot.probability]
+                * walk.visited[image, number]
+            )
             if slot.magnitude is not None:
-                total = total + of_magnitudes[slot.magnitude] * walk.fired[image, number]
+                total = (
+                    total + of_magnitudes[slot.magnitude] * walk.fired[image, number]
+                )
         if space.searches_count:
-            # Asked for a first one always, for a second one if a first was wanted, and so on.
+            # Asked for a first one always, for a second one if a first was wanted, and
+            # so on.
             for k in range(min(int(walk.count[image]) + 1, space.max_count)):
                 total = total + of_probabilities[image, space.n - space.max_count + k]
     (total / size).backward()
@@ -168,8 +228,16 @@ def test_in_a_search_a_decision_comes_to_rest_at_its_worth_over_the_weight(
     algorithm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rewards in standard deviations, and a weight in the same."""
-    worth, weight, space = 0.5, 0.4, SearchSpace((OPERATIONS["Invert"],), copies=1, count_probabilities=(0.0, 1.0))
-    settings: dict[str, Any] = {"algorithm": algorithm, "divergence_weight": weight, "lambda_betas": (0.9, 0.999)}
+    worth, weight, space = (
+        0.5,
+        0.4,
+        SearchSpace((OPERATIONS["Invert"],), copies=1, count_probabilities=(0.0, 1.0)),
+    )
+    settings: dict[str, Any] = {
+        "algorithm": algorithm,
+        "divergence_weight": weight,
+        "lambda_betas": (0.9, 0.999),
+    }
     settings |= {"count": "fixed", "reward_draws": 1, "strength_learning_rate": 0.0}
     network = nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(3 * 64, 2))
     task, state = begun(space, network=network, **settings)
@@ -178,15 +246,23 @@ def test_in_a_search_a_decision_comes_to_rest_at_its_worth_over_the_weight(
     def planted(trial: AugmentedBatch, _: Tensor) -> Tensor:
         return worth * trial.walk.fired[:, 0].float()
 
-    monkeypatch.setattr(type(algorithm_now), "standardized", lambda _, trial, rewards: planted(trial, rewards))
+    monkeypatch.setattr(
+        type(algorithm_now),
+        "standardized",
+        lambda _, trial, rewards: planted(trial, rewards),
+    )
     images, labels = state.train_stream.next()
     places = []
     for _ in range(240):
-        trial = algorithm_now.augmented(task, state, images.repeat(30, 1, 1, 1), labels.repeat(30))
+        trial = algorithm_now.augmented(
+            task, state, images.repeat(30, 1, 1, 1), labels.repeat(30)
+        )
         if algorithm == "lookahead":
             algorithm_now.update_lambda(task, state, (None, None), trial)
         else:
-            found = algorithm_now.gradient_by(task, state, trial, *state.mover.val_stream.next())
+            found = algorithm_now.gradient_by(
+                task, state, trial, *state.mover.val_stream.next()
+            )
             algorithm_now.move_lambda(task, state, found)
         places.append((state.lam.detach() - state.mover.start).item())
     assert sum(places[-120:]) / 120 == pytest.approx(worth / weight, abs=0.15)

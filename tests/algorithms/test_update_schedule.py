@@ -1,4 +1,6 @@
-"""When policy steps come and how far they reach: against a count step by step, and PyTorch's optimizers."""
+"""When policy steps come and how far they reach: against a count step by step, and
+PyTorch's optimizers.
+"""
 
 from itertools import product
 from typing import Any
@@ -8,15 +10,26 @@ from hba.algorithms.update_schedule import TRIED_STEPS, UpdateSchedule
 
 def one_by_one(of: UpdateSchedule, epochs: int, steps_per_epoch: int) -> int:
     """As the algorithms go."""
-    steps, warm_up_steps = range(1, epochs * steps_per_epoch + 1), of.warm_up_epochs * steps_per_epoch
-    return sum(of.in_a_row for step in steps if step % of.train_steps == 0 and step > warm_up_steps)
+    steps, warm_up_steps = (
+        range(1, epochs * steps_per_epoch + 1),
+        of.warm_up_epochs * steps_per_epoch,
+    )
+    return sum(
+        of.in_a_row
+        for step in steps
+        if step % of.train_steps == 0 and step > warm_up_steps
+    )
 
 
 def test_policy_steps_are_those_that_come_step_by_step() -> None:
-    for per_epoch, every, in_a_row, warm_up in product((1, 3, 7), (1, 2, 4, 5), (0, 1, 3), (0, 1, 4)):
+    for per_epoch, every, in_a_row, warm_up in product(
+        (1, 3, 7), (1, 2, 4, 5), (0, 1, 3), (0, 1, 4)
+    ):
         of = UpdateSchedule(every, in_a_row, warm_up, 0.03)
         for epochs in range(20):
-            assert of.policy_steps(epochs, per_epoch) == one_by_one(of, epochs, per_epoch)
+            assert of.policy_steps(epochs, per_epoch) == one_by_one(
+                of, epochs, per_epoch
+            )
 
 
 def test_the_epochs_advised_are_the_fewest_that_are_enough() -> None:
@@ -30,6 +43,8 @@ def test_the_epochs_advised_are_the_fewest_that_are_enough() -> None:
     for changed, per_epoch in cases:
         of = UpdateSchedule(**{"train_steps": 4, "stride": 0.03, **changed})
         epochs = of.advised_epochs(per_epoch)
-        fewer, steps = (of.policy_steps(some, per_epoch) for some in (epochs - 1, epochs))
+        fewer, steps = (
+            of.policy_steps(some, per_epoch) for some in (epochs - 1, epochs)
+        )
         assert fewer < max(3 / of.stride, TRIED_STEPS) <= steps, changed
         assert of.advice(epochs, per_epoch) is None

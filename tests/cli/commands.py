@@ -13,7 +13,18 @@ from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
 
-SMALL = ("--epochs", "2", "--batch-size", "8", "--model", "wrn-10-1", "--image-size", "8", "--device", "cpu")
+SMALL = (
+    "--epochs",
+    "2",
+    "--batch-size",
+    "8",
+    "--model",
+    "wrn-10-1",
+    "--image-size",
+    "8",
+    "--device",
+    "cpu",
+)
 
 
 def command_of(name: str) -> click.Command:
@@ -38,7 +49,12 @@ def refusal_of(*arguments: str) -> str:
     return line.removeprefix("hba: error: ")
 
 
-def make_images(folder: Path, n_images: int = 12, classes: tuple[str, ...] = ("cats", "dogs"), seed: int = 0) -> Path:
+def make_images(
+    folder: Path,
+    n_images: int = 12,
+    classes: tuple[str, ...] = ("cats", "dogs"),
+    seed: int = 0,
+) -> Path:
     """A folder of images, 16x12 and noisy, each class of a colour of its own."""
     random = np.random.default_rng(seed)
     for label, name in enumerate(classes):
@@ -53,16 +69,24 @@ def make_images(folder: Path, n_images: int = 12, classes: tuple[str, ...] = ("c
 def small_schedule(**provenance: Any) -> Schedule:
     """Two epochs of Rotate and Invert."""
     space = SearchSpace((OPERATIONS["Rotate"], OPERATIONS["Invert"]), copies=1)
-    return Schedule(space, np.array([[0.25, 3.0, 0.5], [0.75, 24.0, 0.125]]), provenance=provenance)
+    return Schedule(
+        space, np.array([[0.25, 3.0, 0.5], [0.75, 24.0, 0.125]]), provenance=provenance
+    )
 
 
 def said(*arguments: str) -> list[str]:
     """The lines of a command that succeeds and prints nothing to standard error."""
     result = run(*arguments)
-    assert (result.exit_code, result.stderr) == (0, ""), repr(result.exception) + result.output
+    assert (result.exit_code, result.stderr) == (0, ""), (
+        repr(result.exception) + result.output
+    )
     return result.stdout.splitlines()
 
 
 def rows_in(lines: list[str]) -> list[list[str]]:
     """The cells of the tables that were printed."""
-    return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
+    return [
+        [cell.strip() for cell in line.strip("│").split("│")]
+        for line in lines
+        if line.startswith("│")
+    ]

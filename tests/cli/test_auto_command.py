@@ -1,4 +1,6 @@
-"""hba auto as a command: what it prints, what it leaves, and how predict agrees with its test."""
+"""hba auto as a command: what it prints, what it leaves, and how predict agrees with
+its test.
+"""
 
 import json
 from pathlib import Path
@@ -11,7 +13,9 @@ import hba
 AUTO = (*SMALL, "--budget", "4m", "--jobs", "1", "--seeds", "2")
 
 
-def test_it_prints_the_answer_leaves_its_network_and_resumes_to_the_same(tmp_path: Path) -> None:
+def test_it_prints_the_answer_leaves_its_network_and_resumes_to_the_same(
+    tmp_path: Path,
+) -> None:
     """On a folder of images with a broken file."""
     for number, (split, n) in enumerate({"train": 20, "test": 8}.items()):
         make_images(tmp_path / "animals" / split, n, seed=number)
@@ -30,7 +34,9 @@ def test_it_prints_the_answer_leaves_its_network_and_resumes_to_the_same(tmp_pat
     results = json.loads((out / "evaluation" / "results.json").read_text())
     files = sorted((tmp_path / "animals" / "test").glob("*/*.png"))
     shown = json.loads(run("predict", str(out), *map(str, files), "--json").stdout)
-    wrong = sum(one["class"] != Path(one["image"]).parent.name for one in shown["images"])
+    wrong = sum(
+        one["class"] != Path(one["image"]).parent.name for one in shown["images"]
+    )
     (row,) = (row for row in results["rows"] if row["name"] == record["chosen"])
     assert 100 * wrong / len(files) == pytest.approx(row["test_error_percent"][0])
     assert hba.load_network(out).info.policy == record["chosen"]
@@ -39,5 +45,7 @@ def test_it_prints_the_answer_leaves_its_network_and_resumes_to_the_same(tmp_pat
     assert answer in said("auto", "--out", str(out), "--resume")
     after = json.loads((out / "auto.json").read_text())
     assert {**after, "spent": 0, "notes": []} == {**record, "spent": 0, "notes": []}
-    assert "--resume" in refusal_of("auto", str(tmp_path / "animals"), "--out", str(out), *AUTO)
+    assert "--resume" in refusal_of(
+        "auto", str(tmp_path / "animals"), "--out", str(out), *AUTO
+    )
     assert "--resume needs --out" in refusal_of("auto", "--resume")

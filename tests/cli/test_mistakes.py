@@ -1,4 +1,6 @@
-"""A user's mistake ends a command with exit code 2 and one line that names the mistake; nothing is written."""
+"""A user's mistake ends a command with exit code 2 and one line that names the mistake;
+nothing is written.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -54,7 +56,10 @@ MISTAKES: dict[str, list[tuple[str, str]]] = {
         ("policies digit", "digit"),
         ("import nowhere.txt --from pba --epochs 2 --out b.json", "nowhere.txt"),
         ("import log.txt --from pba --out b.json", "--epochs"),
-        ("import autoaugment-svhn --from torchvision --fill red --out b.json", "--fill"),
+        (
+            "import autoaugment-svhn --from torchvision --fill red --out b.json",
+            "--fill",
+        ),
         ("export a.json --to json --epoch 3", "--epoch"),
         ("export a.json --to json --epoch 1 --average", "--average"),
         ("export a.json --to json --out a.json", "--out"),
@@ -123,12 +128,26 @@ def test_a_mistake_is_one_line_that_names_it(kind: str, place: Path) -> None:
     failures: list[tuple[Any, ...]] = []
     for line, named in MISTAKES[kind]:
         words = line.split()
-        has_settings = words[0] in ("search", "evaluate") and "digits" not in words[1:2] and len(words) == 2
+        has_settings = (
+            words[0] in ("search", "evaluate")
+            and "digits" not in words[1:2]
+            and len(words) == 2
+        )
         result = run(*words, *(SMALL if has_settings else ()))
         lines = result.stderr.splitlines()
-        is_one_line = len(lines) == 1 and lines[0].startswith("hba: error: ") and named in lines[0]
-        if not (isinstance(result.exception, SystemExit) and result.exit_code == 2 and is_one_line):
-            failures.append((line, result.exit_code, repr(result.exception), result.output))
+        is_one_line = (
+            len(lines) == 1
+            and lines[0].startswith("hba: error: ")
+            and named in lines[0]
+        )
+        if not (
+            isinstance(result.exception, SystemExit)
+            and result.exit_code == 2
+            and is_one_line
+        ):
+            failures.append(
+                (line, result.exit_code, repr(result.exception), result.output)
+            )
         if sorted(place.rglob("*")) != before:
             failures.append((line, "wrote", sorted({*place.rglob("*")} - {*before})))
             before = sorted(place.rglob("*"))
@@ -139,13 +158,23 @@ def test_a_usage_error_names_its_option(place: Path) -> None:
     failures = []
     for line, named in USAGE:
         result = run(*line.split())
-        if result.exit_code != 2 or "Traceback" in result.output or named not in result.stderr.splitlines()[-1]:
+        if (
+            result.exit_code != 2
+            or "Traceback" in result.output
+            or named not in result.stderr.splitlines()[-1]
+        ):
             failures.append((line, result.output))
     assert failures == []
 
 
-def test_of_several_processes_each_names_itself_in_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    for word, value in {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost"}.items():
+def test_of_several_processes_each_names_itself_in_its_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for word, value in {
+        "RANK": "1",
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "localhost",
+    }.items():
         monkeypatch.setenv(word, value)
     refused = run("show", "digits")
     assert refused.exit_code == 2

@@ -26,7 +26,8 @@ def options_in(*arguments: str) -> dict[str, str]:
     """By option, its text without line breaks."""
     parts = re.split(r"^  (-[a-z-]+)", run(*arguments).stdout, flags=re.MULTILINE)
     return {
-        name: " ".join(text.split()).replace("- ", "-") for name, text in zip(parts[1::2], parts[2::2], strict=True)
+        name: " ".join(text.split()).replace("- ", "-")
+        for name, text in zip(parts[1::2], parts[2::2], strict=True)
     }
 
 
@@ -45,9 +46,16 @@ def test_every_command_is_listed_and_has_help_and_so_has_every_baseline() -> Non
     assert {*BASELINES} <= {*explained}
 
 
-@pytest.mark.parametrize(("command", "most"), [("search", 20), ("evaluate", 20), ("search-text", 20)])
-def test_help_lists_few_options_and_help_all_at_most_63(command: str, most: int) -> None:
-    common, everything = options_in(command, "--help"), options_in(command, "--help-all")
+@pytest.mark.parametrize(
+    ("command", "most"), [("search", 20), ("evaluate", 20), ("search-text", 20)]
+)
+def test_help_lists_few_options_and_help_all_at_most_63(
+    command: str, most: int
+) -> None:
+    common, everything = (
+        options_in(command, "--help"),
+        options_in(command, "--help-all"),
+    )
     assert len(common) <= most
     assert len(everything) <= 63
     assert set(common) < set(everything) | {"--budget"}
@@ -57,12 +65,17 @@ def test_help_lists_few_options_and_help_all_at_most_63(command: str, most: int)
 
 
 def test_help_after_an_algorithm_lists_its_options_with_its_defaults() -> None:
-    of_algorithms = {option_of(name) for kind in ALGORITHMS.values() for name in kind.model_fields}
+    of_algorithms = {
+        option_of(name) for kind in ALGORITHMS.values() for name in kind.model_fields
+    }
     assert not of_algorithms & set(options_in("search", "--help-all"))
     for name, kind in ALGORITHMS.items():
         shown = options_in("search", "--algorithm", name, "--help-all")
         able = kind.model_fields.keys() - {*kind.idle}
-        assert set(shown) == {option_of(setting) for setting in able} | {"--algorithm", "--help-all"}
+        assert set(shown) == {option_of(setting) for setting in able} | {
+            "--algorithm",
+            "--help-all",
+        }
         assert len(shown) <= 60
     assert shown["--warm-up-epochs"].endswith(
         f"[default: {ALGORITHMS['delta-stn'].model_fields['warm_up_epochs'].default}]"
@@ -70,16 +83,28 @@ def test_help_after_an_algorithm_lists_its_options_with_its_defaults() -> None:
 
 
 def test_every_default_that_is_shown_is_the_one_that_is_taken() -> None:
-    datasets, by = (*DEFAULT_PRESETS, "fashionmnist", FOLDER), {"algorithm": "lookahead"}
+    datasets, by = (
+        (*DEFAULT_PRESETS, "fashionmnist", FOLDER),
+        {"algorithm": "lookahead"},
+    )
     taken = {data: SearchConfig.from_preset({"data": data, **by}) for data in datasets}
-    flat = {data: config.model_dump() | config.algorithm.model_dump() for data, config in taken.items()}
-    texts = options_in("search", "--help-all") | options_in("search", "--algorithm", "lookahead", "--help-all")
+    flat = {
+        data: config.model_dump() | config.algorithm.model_dump()
+        for data, config in taken.items()
+    }
+    texts = options_in("search", "--help-all") | options_in(
+        "search", "--algorithm", "lookahead", "--help-all"
+    )
     wrong = []
     for name in flat[FOLDER].keys() - {"data", "algorithm", "tune"}:
-        (default,) = re.findall(r"\[default: (.*?)\](?: |$)", texts[option_of(name)]) or [None]
+        (default,) = re.findall(
+            r"\[default: (.*?)\](?: |$)", texts[option_of(name)]
+        ) or [None]
         values = {str(config[name]) for config in flat.values()}
         assert default, f"{name} shows no default"
-        if default.startswith(("by dataset, else ", "the dataset's own, else ")) != (len(values) > 1):
+        if default.startswith(("by dataset, else ", "the dataset's own, else ")) != (
+            len(values) > 1
+        ):
             wrong.append(name)
         value = flat[FOLDER][name]
         typed = "on" if value is True else "off" if value is False else str(value)
@@ -106,11 +131,17 @@ def as_options(values: dict[str, Any]) -> list[str]:
     options = []
     for name, value in values.items():
         flag = option_of(name)
-        options += [flag if value else f"--no-{flag[2:]}"] if isinstance(value, bool) else [flag, str(value)]
+        options += (
+            [flag if value else f"--no-{flag[2:]}"]
+            if isinstance(value, bool)
+            else [flag, str(value)]
+        )
     return options
 
 
-def passed_on(monkeypatch: pytest.MonkeyPatch, command: str, *arguments: str) -> dict[str, Any]:
+def passed_on(
+    monkeypatch: pytest.MonkeyPatch, command: str, *arguments: str
+) -> dict[str, Any]:
     """What the command line hands to the library."""
     seen: list[dict[str, Any]] = []
 
@@ -120,22 +151,43 @@ def passed_on(monkeypatch: pytest.MonkeyPatch, command: str, *arguments: str) ->
 
     monkeypatch.setattr(f"hba.{command}", note)
     assert refusal_of(command, *arguments) == "noted"
-    return {name: value for name, value in seen[0].items() if name not in ("out", "callback", "against")}
+    return {
+        name: value
+        for name, value in seen[0].items()
+        if name not in ("out", "callback", "against")
+    }
 
 
-def test_every_setting_is_an_option_and_its_value_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
-    fields = {name for kind in ALGORITHMS.values() for name in kind.model_fields} | SearchConfig.model_fields.keys()
+def test_every_setting_is_an_option_and_its_value_arrives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fields = {
+        name for kind in ALGORITHMS.values() for name in kind.model_fields
+    } | SearchConfig.model_fields.keys()
     options = {option.name for option in command_of("search").params}
     assert fields <= options
-    assert set(EvaluationConfig.model_fields) - {"val_size"} <= {one.name for one in command_of("evaluate").params}
-    # With a folder, the command does not check the settings, some of which exclude each other.
-    found = passed_on(monkeypatch, "search", "digits", "--out", "new", *as_options(VALUES))
+    assert set(EvaluationConfig.model_fields) - {"val_size"} <= {
+        one.name for one in command_of("evaluate").params
+    }
+    # With a folder, the command does not check the settings, some of which exclude each
+    # other.
+    found = passed_on(
+        monkeypatch, "search", "digits", "--out", "new", *as_options(VALUES)
+    )
     expected = {**VALUES, "resume": False, "paper": False, "jobs": None}
     assert found == expected
-    assert {name: type(value) for name, value in found.items()} == {n: type(v) for n, v in expected.items()}
-    assert passed_on(monkeypatch, "search", "digits") == {"resume": False, "paper": False, "jobs": None}
+    assert {name: type(value) for name, value in found.items()} == {
+        n: type(v) for n, v in expected.items()
+    }
+    assert passed_on(monkeypatch, "search", "digits") == {
+        "resume": False,
+        "paper": False,
+        "jobs": None,
+    }
     own = {"jobs": None, "resume": False, "allow_seen": False, "keep_network": False}
-    assert passed_on(monkeypatch, "evaluate", "digits", "--seeds", "5", "--spread", "0") == {
+    assert passed_on(
+        monkeypatch, "evaluate", "digits", "--seeds", "5", "--spread", "0"
+    ) == {
         **own,
         "seeds": 5,
         "spread": 0,
@@ -144,7 +196,13 @@ def test_every_setting_is_an_option_and_its_value_arrives(monkeypatch: pytest.Mo
 
 
 def test_a_time_has_units() -> None:
-    for typed, seconds in {"90s": 90, "20m": 1200, "1h30m": 5400, "1.5h": 5400, "1h2m3s": 3723}.items():
+    for typed, seconds in {
+        "90s": 90,
+        "20m": 1200,
+        "1h30m": 5400,
+        "1.5h": 5400,
+        "1h2m3s": 3723,
+    }.items():
         assert duration(typed) == seconds
     for typed in ("", "90", "0s", "m", "-5m", "30m1h", "1m 30s", "1d", "soon"):
         with pytest.raises(click.BadParameter):

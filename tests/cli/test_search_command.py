@@ -1,4 +1,6 @@
-"""hba search at work: what it writes and prints, how it is resumed and repeated, and how it ends early."""
+"""hba search at work: what it writes and prints, how it is resumed and repeated, and
+how it ends early.
+"""
 
 import csv
 import json
@@ -40,7 +42,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
 
 
 @pytest.fixture(autouse=True)
-def place(made: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(
+    made: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """A folder with a copy of both."""
     shutil.copytree(made[0] / "run", tmp_path / "run")
     shutil.copytree(made[0] / "pets", tmp_path / "pets")
@@ -49,7 +53,9 @@ def place(made: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def settings(folder: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(folder, "config.json").read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads(
+        Path(folder, "config.json").read_text(encoding="utf-8")
+    )
     return found
 
 
@@ -59,39 +65,83 @@ def refusal(*arguments: str) -> str:
     return result.stderr
 
 
-def test_a_search_prints_its_plan_its_epochs_and_what_it_found(made: tuple[Path, list[str]]) -> None:
+def test_a_search_prints_its_plan_its_epochs_and_what_it_found(
+    made: tuple[Path, list[str]],
+) -> None:
     place, lines = made
-    assert lines[0].startswith("15 training and 4 validation images of 2 classes: cats, dogs; 5 test images")
-    assert re.match(r"wrn-10-1, [\d,]+ parameters, images of 8x8, on cpu \(1 thread\); in run$", lines[1])
+    assert lines[0].startswith(
+        "15 training and 4 validation images of 2 classes: cats, dogs; 5 test images"
+    )
+    assert re.match(
+        r"wrn-10-1, [\d,]+ parameters, images of 8x8, on cpu \(1 thread\); in run$",
+        lines[1],
+    )
     assert lines[2] == "2 epochs, each of 1 step on 8 images; 1 policy step"
     with (place / "run" / "metrics.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     printed = [line for line in lines if line.startswith("epoch ")]
     for line, row in zip(printed, rows, strict=True):
-        numbers = f"train loss {float(row['train_loss']):.3f}, validation error {float(row['val_error_percent']):.2f} %"
+        numbers = (
+            f"train loss {float(row['train_loss']):.3f}, validation error"
+            f" {float(row['val_error_percent']):.2f} %"
+        )
         assert line == f"epoch {row['epoch']}/2: {numbers}"
     assert any("share of images" in line for line in lines)
-    assert lines[-2:] == ["Next, see whether it helps:", "  hba evaluate run/policy.json"]
+    assert lines[-2:] == [
+        "Next, see whether it helps:",
+        "  hba evaluate run/policy.json",
+    ]
 
 
-def test_a_search_writes_its_settings_and_its_schedule(made: tuple[Path, list[str]]) -> None:
+def test_a_search_writes_its_settings_and_its_schedule(
+    made: tuple[Path, list[str]],
+) -> None:
     out = made[0] / "run"
     assert {path.name for path in out.iterdir()} == FILES
     config = settings(str(out))
-    assert (config["data"], config["seed"], config["flip"]) == (str(made[0] / "pets"), 3, True)
+    assert (config["data"], config["seed"], config["flip"]) == (
+        str(made[0] / "pets"),
+        3,
+        True,
+    )
     assert SearchConfig.make(config).flat() == config
     origin = hba.load_policy(out).provenance
-    assert (origin["class_names"], origin["train_images"], origin["val_images"]) == (["cats", "dogs"], 15, 4)
+    assert (origin["class_names"], origin["train_images"], origin["val_images"]) == (
+        ["cats", "dogs"],
+        15,
+        4,
+    )
     assert origin["settings"] == config
 
 
 def test_settings_of_an_earlier_search_find_the_same_schedule() -> None:
     said("search", "--config", "run", "--data-root", "data", "pets", "--device", "cpu")
-    assert settings("runs/pets-1") == {**settings("run"), "data": str(Path("pets").resolve())}
-    np.testing.assert_array_equal(hba.load_policy("runs/pets-1").values, hba.load_policy("run").values)
-    said("search", "pets", "--config", "run/config.json", "--epochs", "1", "--algorithm", "population", "--seed", "8")
+    assert settings("runs/pets-1") == {
+        **settings("run"),
+        "data": str(Path("pets").resolve()),
+    }
+    np.testing.assert_array_equal(
+        hba.load_policy("runs/pets-1").values, hba.load_policy("run").values
+    )
+    said(
+        "search",
+        "pets",
+        "--config",
+        "run/config.json",
+        "--epochs",
+        "1",
+        "--algorithm",
+        "population",
+        "--seed",
+        "8",
+    )
     found = settings("runs/pets-2")
-    assert (found["algorithm"], found["epochs"], found["seed"], found["flip"]) == ("population", 1, 8, True)
+    assert (found["algorithm"], found["epochs"], found["seed"], found["flip"]) == (
+        "population",
+        1,
+        8,
+        True,
+    )
     assert "reward_draws" not in found
     for more in (("--preset", "digits"), ("--paper",), ("--resume", "--out", "run")):
         assert more[0][2:] in refusal("search", "--config", "run", *more)
@@ -99,9 +149,15 @@ def test_settings_of_an_earlier_search_find_the_same_schedule() -> None:
 
 def test_a_finished_search_is_resumed_only_with_its_settings() -> None:
     before = hba.load_policy("run").values
-    changed = (("--seed", "4", "seed"), ("--learning-rate", "0.5", "learning_rate"), ("--epochs", "4", "epochs"))
+    changed = (
+        ("--seed", "4", "seed"),
+        ("--learning-rate", "0.5", "learning_rate"),
+        ("--epochs", "4", "epochs"),
+    )
     for option, value, name in changed:
-        assert f"{name} " in refusal("search", "pets", "--out", "run", "--resume", option, value)
+        assert f"{name} " in refusal(
+            "search", "pets", "--out", "run", "--resume", option, value
+        )
     assert "--resume" in refusal("search", "pets", "--out", "run", *SMALL)
     said("search", "pets", "--out", "run", "--resume", *SMALL, *OPTIONS)
     np.testing.assert_array_equal(hba.load_policy("run").values, before)
@@ -112,7 +168,10 @@ def test_ctrl_c_ends_a_search_after_its_step_and_the_printed_command_resumes_it(
 ) -> None:
     handler = signal.getsignal(signal.SIGINT)
     with monkeypatch.context() as patched:
-        patched.setattr("hba.cli.search.SearchTerminal.step_done", lambda *_: signal.raise_signal(signal.SIGINT))
+        patched.setattr(
+            "hba.cli.search.SearchTerminal.step_done",
+            lambda *_: signal.raise_signal(signal.SIGINT),
+        )
         result = run("search", "pets", "--out", "stopped", *SMALL, *OPTIONS)
     assert (result.exit_code, result.stderr) == (130, "")
     command = result.stdout.splitlines()[-1]
@@ -120,11 +179,15 @@ def test_ctrl_c_ends_a_search_after_its_step_and_the_printed_command_resumes_it(
     assert hba.load_policy("stopped").epochs == 1
     assert Path("stopped/report.html").exists()
     said(*shlex.split(command)[1:])
-    np.testing.assert_array_equal(hba.load_policy("stopped").values, hba.load_policy("run").values)
+    np.testing.assert_array_equal(
+        hba.load_policy("stopped").values, hba.load_policy("run").values
+    )
 
 
 def test_a_search_that_diverges_and_a_broken_run_are_one_line() -> None:
-    message = refusal("search", "pets", "--out", "steep", *SMALL, "--learning-rate", "1e30")
+    message = refusal(
+        "search", "pets", "--out", "steep", *SMALL, "--learning-rate", "1e30"
+    )
     assert "not finite" in message
     for name in ("config.json", "checkpoint.pt"):
         shutil.copytree("run", f"broken {name}")
@@ -143,9 +206,22 @@ def test_a_budget_chooses_the_epochs_and_the_run_keeps_them() -> None:
 
 
 def test_searches_with_several_seeds_are_compared_and_resumed() -> None:
-    words = ("search", "pets", *SMALL, "--epochs", "1", "--seeds", "2", "--out", "several")
+    words = (
+        "search",
+        "pets",
+        *SMALL,
+        "--epochs",
+        "1",
+        "--seeds",
+        "2",
+        "--out",
+        "several",
+    )
     lines = said(*words)
-    assert [line.partition(":")[0] for line in lines if line.startswith("seed ")] == ["seed 0", "seed 1"]
+    assert [line.partition(":")[0] for line in lines if line.startswith("seed ")] == [
+        "seed 0",
+        "seed 1",
+    ]
     assert "  hba evaluate several/seed-0 --against none,several/seed-1" in lines
     assert "--resume" in refusal(*words)
     found_before = Path("several/seed-1/policy.json").read_bytes()
@@ -155,14 +231,20 @@ def test_searches_with_several_seeds_are_compared_and_resumed() -> None:
     assert found["seeds"] == [0, 1]
     assert len(found["operations"][0]["probability"]["each"]) == 2
     assert "moved by" in run("show", "several").stdout
-    for command in (("report", "several"), ("search", "--config", "several"), ("evaluate", "several")):
+    for command in (
+        ("report", "several"),
+        ("search", "--config", "several"),
+        ("evaluate", "several"),
+    ):
         assert "several/seed-0" in refusal(*command)
 
 
 def test_a_few_broken_images_are_left_out() -> None:
     for number in range(5):
         Path(f"pets/dogs/{number}.png").write_bytes(b"no image")
-    assert "--skip-broken" in refusal("search", "pets", "--out", "new", "--no-skip-broken", *SMALL)
+    assert "--skip-broken" in refusal(
+        "search", "pets", "--out", "new", "--no-skip-broken", *SMALL
+    )
     lines = said("search", "pets", "--out", "new", *SMALL)
     n_broken = hba.load_policy("new").provenance["skipped_images"]
     assert 1 <= n_broken <= 5
@@ -170,7 +252,9 @@ def test_a_few_broken_images_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("kind", ["table", "prepared", "pretrained", "tuned"])
-def test_other_images_weights_and_regularizers_are_searched(kind: str, place: Path) -> None:
+def test_other_images_weights_and_regularizers_are_searched(
+    kind: str, place: Path
+) -> None:
     words: tuple[str, ...]
     if kind == "table":
         WRITERS["csv"](place, write_images(place, {"train": 6, "test": 3}))
@@ -181,29 +265,74 @@ def test_other_images_weights_and_regularizers_are_searched(kind: str, place: Pa
         words = ("pets.hba", *SMALL[:-4], "--device", "cpu")
     elif kind == "pretrained":
         weights_file(place)
-        words = ("pets", *SMALL, "--model", MODEL, "--image-size", "32", "--pretrained", "weights.pth", "--freeze", "1")
+        words = (
+            "pets",
+            *SMALL,
+            "--model",
+            MODEL,
+            "--image-size",
+            "32",
+            "--pretrained",
+            "weights.pth",
+            "--freeze",
+            "1",
+        )
     else:
-        words = ("pets", *SMALL, "--tune", "augmentation,input-dropout", "--train-steps", "1")
+        words = (
+            "pets",
+            *SMALL,
+            "--tune",
+            "augmentation,input-dropout",
+            "--train-steps",
+            "1",
+        )
     lines = said("search", *words, "--out", "new")
     schedule, origin = hba.load_policy("new"), settings("new")
     if kind == "table":
-        assert (origin["data"], origin["label_column"]) == (str(place / "images.csv"), "label")
+        assert (origin["data"], origin["label_column"]) == (
+            str(place / "images.csv"),
+            "label",
+        )
     elif kind == "pretrained":
         assert any("SHA-256" in line for line in lines)
     elif kind == "tuned":
-        assert [one.name for one in schedule.space.regularizers] == ["input_dropout.rate"]
-        assert any(line.startswith("tuned: 15 operations; input_dropout.rate") for line in lines)
+        assert [one.name for one in schedule.space.regularizers] == [
+            "input_dropout.rate"
+        ]
+        assert any(
+            line.startswith("tuned: 15 operations; input_dropout.rate")
+            for line in lines
+        )
 
 
-def test_operations_of_your_own_come_from_a_file(registered: dict[str, Operation]) -> None:
+def test_operations_of_your_own_come_from_a_file(
+    registered: dict[str, Operation],
+) -> None:
     own = ("--operations-file", "mine.py")
     Path("mine.py").write_text(GAMMA_FILE)
-    lines = said("search", "pets", *own, "--operations", "all,Power", "--out", "own", *SMALL, "--epochs", "1")
+    lines = said(
+        "search",
+        "pets",
+        *own,
+        "--operations",
+        "all,Power",
+        "--out",
+        "own",
+        *SMALL,
+        "--epochs",
+        "1",
+    )
     assert lines[-1] == "  hba evaluate own/policy.json --operations-file mine.py"
-    content = json.loads(Path("own/policy.json").read_text(encoding="utf-8"))["space"]["operations"]
+    content = json.loads(Path("own/policy.json").read_text(encoding="utf-8"))["space"][
+        "operations"
+    ]
     assert [row["name"] for row in content] == [*OPERATIONS, "Power"]
     registered.clear()
-    for command in ("show own", "apply own pets/cats/0.png --out b.png", "evaluate own --seeds 1"):
+    for command in (
+        "show own",
+        "apply own pets/cats/0.png --out b.png",
+        "evaluate own --seeds 1",
+    ):
         assert "--operations-file" in refusal(*command.split())
         registered.clear()
     assert "Power" in refusal("search", "pets", "--operations", "Power", *SMALL)

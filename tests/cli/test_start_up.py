@@ -1,4 +1,6 @@
-"""What computes nothing starts at once: an import of hba and commands that only print do not import PyTorch."""
+"""What computes nothing starts at once: an import of hba and commands that only print
+do not import PyTorch.
+"""
 
 import os
 import subprocess
@@ -27,8 +29,16 @@ print([name for name in {SLOW} if name in sys.modules], os.environ["OMP_WAIT_POL
 
 
 def test_printing_commands_import_nothing_slow() -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
+    environment = {
+        name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stderr == "[] PASSIVE\n"
     assert f"version {hba.__version__}" in done.stdout
 
@@ -41,16 +51,30 @@ def test_every_public_name_is_found() -> None:
         _ = hba.serch  # type: ignore[attr-defined]
 
 
-def run_in_a_shell(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_in_a_shell(
+    command: str, folder: Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run a command of a shell, which knows the program `hba`."""
     variables = {**os.environ, **environment, "PYTHON": sys.executable}
     shell = ["bash", "-c", f'hba() {{ "$PYTHON" -m hba "$@"; }}; {command}']
-    return subprocess.run(shell, env=variables, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        shell,
+        env=variables,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a shell of POSIX")
 def test_commands_need_no_standard_streams(tmp_path: Path) -> None:
-    for closed in ("operations >&- 2>&-", "policies <&- >/dev/null", "operations 2>&1 | head -n 1 >/dev/null"):
+    for closed in (
+        "operations >&- 2>&-",
+        "policies <&- >/dev/null",
+        "operations 2>&1 | head -n 1 >/dev/null",
+    ):
         done = run_in_a_shell(f"set -o pipefail; hba {closed}", tmp_path)
         assert done.returncode == 0
         assert done.stderr == ""
@@ -61,7 +85,12 @@ def test_commands_need_no_standard_streams(tmp_path: Path) -> None:
 def test_variables_of_a_notebook_change_nothing(tmp_path: Path) -> None:
     """Jupyter sets them for a program that writes into a pipe, too."""
     backend = "module://not_installed.backend_inline"
-    done = run_in_a_shell("hba show digits --out picture.png", tmp_path, MPLBACKEND=backend, FORCE_COLOR="1")
+    done = run_in_a_shell(
+        "hba show digits --out picture.png",
+        tmp_path,
+        MPLBACKEND=backend,
+        FORCE_COLOR="1",
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "picture.png").stat().st_size > 0
     assert "\x1b" not in done.stdout

@@ -1,4 +1,6 @@
-"""`torchrun -m hba search`: several processes make one run, which any number of processes resumes."""
+"""`torchrun -m hba search`: several processes make one run, which any number of
+processes resumes.
+"""
 
 import json
 import os
@@ -41,18 +43,24 @@ def wait_for(is_so: Callable[[], bool]) -> None:
 
 
 def values(folder: Path) -> list[list[float]]:
-    found: list[list[float]] = json.loads((folder / "policy.json").read_text(encoding="utf-8"))["values"]
+    found: list[list[float]] = json.loads(
+        (folder / "policy.json").read_text(encoding="utf-8")
+    )["values"]
     return found
 
 
 def rows_of(folder: Path) -> int:
     metrics = folder / "metrics.csv"
-    return len(metrics.read_text(encoding="utf-8").splitlines()) if metrics.exists() else 0
+    return (
+        len(metrics.read_text(encoding="utf-8").splitlines()) if metrics.exists() else 0
+    )
 
 
 @pytest.mark.slow
 def test_two_processes_make_one_run_and_one_evaluation(tmp_path: Path) -> None:
-    code, out, errors = ended(begun(*SEARCH, "--epochs", "3", "--train-steps", "2", of=tmp_path))
+    code, out, errors = ended(
+        begun(*SEARCH, "--epochs", "3", "--train-steps", "2", of=tmp_path)
+    )
     assert code == 0, errors
     assert out.count("shared by 2 processes; in runs/digits-1") == 1
     assert out.count("Schedule: runs/digits-1/policy.json") == 1
@@ -61,12 +69,33 @@ def test_two_processes_make_one_run_and_one_evaluation(tmp_path: Path) -> None:
     # One process loads the checkpoint of two.
     assert "3 epochs (3 done)" in run("search", "--out", str(folder), "--resume").output
     assert values(folder) == before
-    words = ("evaluate", "digits", "--epochs", "2", "--image-size", "8", "--device", "cpu", "--out", "compared")
-    code, out, errors = ended(begun(*words, "--seeds", "1", "--against", "none", of=tmp_path))
+    words = (
+        "evaluate",
+        "digits",
+        "--epochs",
+        "2",
+        "--image-size",
+        "8",
+        "--device",
+        "cpu",
+        "--out",
+        "compared",
+    )
+    code, out, errors = ended(
+        begun(*words, "--seeds", "1", "--against", "none", of=tmp_path)
+    )
     assert code == 0, errors
-    found = json.loads((tmp_path / "compared" / "results.json").read_text(encoding="utf-8"))
-    assert (found["n_processes"], [row["seeds"] for row in found["rows"]]) == (2, [[0], [0]])
-    assert [row["wrong"] for row in found["rows"]] == [[None], [None]], "each process measures half of the images"
+    found = json.loads(
+        (tmp_path / "compared" / "results.json").read_text(encoding="utf-8")
+    )
+    assert (found["n_processes"], [row["seeds"] for row in found["rows"]]) == (
+        2,
+        [[0], [0]],
+    )
+    assert [row["wrong"] for row in found["rows"]] == [
+        [None],
+        [None],
+    ], "each process measures half of the images"
 
 
 @pytest.mark.slow
@@ -78,7 +107,9 @@ def test_a_killed_run_is_resumed_to_the_same(tmp_path: Path) -> None:
     os.kill(_process_of(killed.pid, rank=1), signal.SIGKILL)
     code, out, errors = ended(killed)
     assert code != 0
-    code, out, errors = ended(begun("search", "--out", "killed", "--resume", of=tmp_path))
+    code, out, errors = ended(
+        begun("search", "--out", "killed", "--resume", of=tmp_path)
+    )
     assert code == 0, errors
     assert " done), each of" in out
     assert values(tmp_path / "killed") == values(tmp_path / "undisturbed")
@@ -88,13 +119,17 @@ def _process_of(launcher: int, rank: int) -> int:
     """Among the launcher's children."""
     for folder in Path("/proc").iterdir():
         is_child = folder.name.isdigit() and _parent(folder) == launcher
-        if is_child and f"RANK={rank}" in (folder / "environ").read_text(encoding="utf-8").split("\0"):
+        if is_child and f"RANK={rank}" in (folder / "environ").read_text(
+            encoding="utf-8"
+        ).split("\0"):
             return int(folder.name)
     raise AssertionError("no such process")
 
 
 def _parent(process: Path) -> int | None:
     try:
-        return int((process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+        return int(
+            (process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1]
+        )
     except OSError:
         return None

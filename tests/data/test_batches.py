@@ -9,7 +9,11 @@ from hba.data.loader import BatchStream
 
 def numbered(n: int) -> LabelledImages:
     """Image i is i in all its pixels, its label i + 1000."""
-    images = torch.arange(n, dtype=torch.uint8)[:, None, None, None].expand(n, 3, 2, 2).clone()
+    images = (
+        torch.arange(n, dtype=torch.uint8)[:, None, None, None]
+        .expand(n, 3, 2, 2)
+        .clone()
+    )
     return LabelledImages(images, torch.arange(n) + 1000)
 
 
@@ -30,7 +34,9 @@ def test_every_image_comes_once_per_pass_with_its_label() -> None:
         for _ in range(3):
             batches = one_pass(stream)
             assert [len(batch) for batch in batches] == [batch_size] * (n // batch_size)
-            assert sorted(number for batch in batches for number in batch) == list(range(n))
+            assert sorted(number for batch in batches for number in batch) == list(
+                range(n)
+            )
 
 
 def test_the_part_that_fills_no_batch_is_dropped_and_another_one_each_pass() -> None:

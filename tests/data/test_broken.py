@@ -1,4 +1,6 @@
-"""Images that cannot be read: a few are left out and listed, more are refused with their number and the first three."""
+"""Images that cannot be read: a few are left out and listed, more are refused with
+their number and the first three.
+"""
 
 import re
 from collections.abc import Callable
@@ -40,7 +42,9 @@ def test_how_many_may_be_left_out() -> None:
 
 @pytest.mark.parametrize(("n", "n_broken"), [(20, 1), (400, 2)])
 @pytest.mark.parametrize("stream", [False, True])
-def test_few_broken_images_are_left_out_and_listed(tmp_path: Path, n: int, n_broken: int, stream: bool) -> None:
+def test_few_broken_images_are_left_out_and_listed(
+    tmp_path: Path, n: int, n_broken: int, stream: bool
+) -> None:
     folder = write_folder(tmp_path / "images", n // 2)
     before = load_search_data(config_of(folder))
     broken = spoil(folder, n_broken)
@@ -50,7 +54,9 @@ def test_few_broken_images_are_left_out_and_listed(tmp_path: Path, n: int, n_bro
     assert len(evaluation.train) + len(tested) == n - n_broken
     assert {Path(item.path) for item in evaluation.left_out} == {*broken}
     assert {Path(item.path) for item in search.left_out} <= {*broken}
-    assert len(search.train) + len(search.val) == len(before.train) + len(before.val) - len(search.left_out)
+    assert len(search.train) + len(search.val) == len(before.train) + len(
+        before.val
+    ) - len(search.left_out)
     read_once = prepare(folder, tmp_path / "prepared", image_size=SIZE)
     assert {Path(item.path) for item in read_once.left_out} == {*broken}
     assert load_search_data(config_of(read_once.folder)).left_out == search.left_out
@@ -74,20 +80,28 @@ def test_more_are_refused_with_their_number_and_the_first_three(tmp_path: Path) 
         lambda: load_evaluation_data(config_of(folder, stream=True)),
         lambda: prepare(folder, tmp_path / "prepared", image_size=SIZE),
     ):
-        assert re.match(r"cannot read \d+ of .* images: .*[.]png .* more; mend", refusal(read))
-    assert [Path(item.path) for item in replace(pool, most_broken=12).read().left_out] == broken
+        assert re.match(
+            r"cannot read \d+ of .* images: .*[.]png .* more; mend", refusal(read)
+        )
+    assert [
+        Path(item.path) for item in replace(pool, most_broken=12).read().left_out
+    ] == broken
 
 
 def test_a_class_or_a_split_without_an_image_is_refused(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "images", 4)
     pool = replace(folder_source(folder).train, image_size=SIZE, most_broken=8)
     spoil(folder / "dog", 4)
-    assert re.search(r"no image of the class of .*dog/000.png could be read", refusal(pool.read))
+    assert re.search(
+        r"no image of the class of .*dog/000.png could be read", refusal(pool.read)
+    )
     spoil(folder, 8)
     assert "none of 8 images could be read" in refusal(pool.read)
 
 
-def test_files_that_vanish_after_they_were_listed_are_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_vanish_after_they_were_listed_are_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also where their sizes and contents are hashed."""
     folder = write_folder(tmp_path / "images", 20)
     check_levels = hba.data.pool.Pool.check_levels
@@ -98,7 +112,13 @@ def test_files_that_vanish_after_they_were_listed_are_broken(tmp_path: Path, mon
 
     monkeypatch.setattr(hba.data.pool.Pool, "check_levels", vanish)
     gone = folder / "cat" / "003.png"
-    settings: Any = {"model": "wrn-10-1", "epochs": 1, "batch_size": 8, "device": "cpu", "image_size": SIZE}
+    settings: Any = {
+        "model": "wrn-10-1",
+        "epochs": 1,
+        "batch_size": 8,
+        "device": "cpu",
+        "image_size": SIZE,
+    }
     found = hba.search(folder, out=tmp_path / "run", algorithm="joint", **settings)
     assert found.schedule is not None
     assert found.schedule.provenance["skipped_images"] == 1

@@ -64,7 +64,9 @@ def write_cifar(folder: Path, name: str, planes: np.ndarray, **labels: Any) -> N
 
 @pytest.fixture
 def any_file_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """torchvision compares files to the checksums of the real ones; here it asks only whether they exist."""
+    """torchvision compares files to the checksums of the real ones; here it asks only
+    whether they exist.
+    """
 
     def exists(path: str, md5: str | None = None) -> bool:
         return Path(path).is_file()
@@ -74,12 +76,19 @@ def any_file_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("any_file_is_whole")
-def test_cifar10_is_read_from_its_five_training_files_and_its_test_file(tmp_path: Path) -> None:
+def test_cifar10_is_read_from_its_five_training_files_and_its_test_file(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "cifar-10-batches-py"
     train, test = pixels_of(N_TRAIN, 3, 32, 32), pixels_of(N_TEST, 3, 32, 32)
     for part in range(5):
         chosen = slice(12 * part, 12 * (part + 1))
-        write_cifar(folder, f"data_batch_{part + 1}", train[chosen], labels=labels_of(N_TRAIN)[chosen].tolist())
+        write_cifar(
+            folder,
+            f"data_batch_{part + 1}",
+            train[chosen],
+            labels=labels_of(N_TRAIN)[chosen].tolist(),
+        )
     write_cifar(folder, "test_batch", test, labels=labels_of(N_TEST).tolist())
     names = ["airplane", *(f"thing {index}" for index in range(1, 10))]
     (folder / "batches.meta").write_bytes(pickle.dumps({"label_names": names}))
@@ -97,11 +106,15 @@ def test_cifar10_is_read_from_its_five_training_files_and_its_test_file(tmp_path
 
 def write_svhn(root: Path, part: str, images: np.ndarray, digits: np.ndarray) -> None:
     labels = np.where(digits == 0, 10, digits)[:, None].astype(np.uint8)
-    savemat(root / f"{part}_32x32.mat", {"X": images.transpose(1, 2, 3, 0), "y": labels})
+    savemat(
+        root / f"{part}_32x32.mat", {"X": images.transpose(1, 2, 3, 0), "y": labels}
+    )
 
 
 @pytest.mark.usefixtures("any_file_is_whole")
-def test_svhn_and_the_full_svhn_which_has_the_extra_images_behind_the_core_set(tmp_path: Path) -> None:
+def test_svhn_and_the_full_svhn_which_has_the_extra_images_behind_the_core_set(
+    tmp_path: Path,
+) -> None:
     train, extra = pixels_of(N_TRAIN, 32, 32, 3), pixels_of(90, 32, 32, 3)
     write_svhn(tmp_path, "train", train, labels_of(N_TRAIN))
     with pytest.raises(DataError, match="svhn is not in"):
@@ -110,12 +123,16 @@ def test_svhn_and_the_full_svhn_which_has_the_extra_images_behind_the_core_set(t
     with pytest.raises(DataError, match="svhn-full is not in"):
         builtin_source("svhn-full", tmp_path, False)
     write_svhn(tmp_path, "extra", extra, labels_of(90)[::-1])
-    core, full = (builtin_source(name, tmp_path, False) for name in ("svhn", "svhn-full"))
+    core, full = (
+        builtin_source(name, tmp_path, False) for name in ("svhn", "svhn-full")
+    )
     assert core.class_names == full.class_names == tuple("0123456789")
     data, whole = read(core.train, 32), read(full.train, 32)
     assert np.array_equal(data.images.permute(0, 2, 3, 1), train)
     assert data.labels.tolist() == labels_of(N_TRAIN).tolist()
-    assert np.array_equal(whole.images.permute(0, 2, 3, 1), np.concatenate([train, extra]))
+    assert np.array_equal(
+        whole.images.permute(0, 2, 3, 1), np.concatenate([train, extra])
+    )
     assert whole.labels.tolist() == [*labels_of(N_TRAIN), *labels_of(90)[::-1]]
     assert full.test is not None
     assert len(full.test().labels) == N_TEST
@@ -133,11 +150,15 @@ def write_imagenet(root: Path, parts: tuple[str, ...] = ("train", "val")) -> Non
         for label, wnid in enumerate(("n01440764", "n01443537", "n01484850")):
             (root / "imagenet" / part / wnid).mkdir(parents=True)
             for index in range(8 if part == "train" else 3):
-                image = Image.new("RGB", (30, 20), (80 * label, 0, 255 if part == "train" else 0))
+                image = Image.new(
+                    "RGB", (30, 20), (80 * label, 0, 255 if part == "train" else 0)
+                )
                 image.save(root / "imagenet" / part / wnid / f"{wnid}_{index}.JPEG")
 
 
-def test_imagenet_is_searched_on_its_training_folder_and_tested_on_its_validation_folder(tmp_path: Path) -> None:
+def test_imagenet_is_searched_on_its_training_folder_and_tested_on_its_validation_folder(
+    tmp_path: Path,
+) -> None:
     write_imagenet(tmp_path)
     config = DataConfig(data="imagenet", data_root=str(tmp_path), image_size=16)
     search, evaluation = load_search_data(config), load_evaluation_data(config)

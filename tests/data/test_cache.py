@@ -1,4 +1,6 @@
-"""Prepared images: the same images and splits as the data, resumable, and refused when they are damaged."""
+"""Prepared images: the same images and splits as the data, resumable, and refused when
+they are damaged.
+"""
 
 import json
 import subprocess
@@ -30,7 +32,10 @@ def content_of(images: Images | LazySplit) -> tuple[bytes, list[int]]:
 
 def alike(first: DataConfig, second: DataConfig) -> None:
     """Searches and evaluations get the same."""
-    searches, evaluations = map(load_search_data, (first, second)), map(load_evaluation_data, (first, second))
+    searches, evaluations = (
+        map(load_search_data, (first, second)),
+        map(load_evaluation_data, (first, second)),
+    )
     (one, other), (tested, also) = searches, evaluations
     assert (one.class_names, one.test_images) == (other.class_names, other.test_images)
     for part, another in (
@@ -43,22 +48,38 @@ def alike(first: DataConfig, second: DataConfig) -> None:
 
 
 def files_of(out: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(out.iterdir()) if path.name != ".lock"}
+    return {
+        path.name: path.read_bytes()
+        for path in sorted(out.iterdir())
+        if path.name != ".lock"
+    }
 
 
 @pytest.mark.parametrize("kind", ["folder", *WRITERS])
-def test_splits_pixels_and_classes_are_those_of_the_data(kind: str, tmp_path: Path) -> None:
-    for name, parts in (("unsplit", {"": 9}), ("split", {"train": 6, "val": 2, "test": 3})):
+def test_splits_pixels_and_classes_are_those_of_the_data(
+    kind: str, tmp_path: Path
+) -> None:
+    for name, parts in (
+        ("unsplit", {"": 9}),
+        ("split", {"train": 6, "val": 2, "test": 3}),
+    ):
         place = tmp_path / name
         shown = write_images(place / "images", parts)
         shown = [one._replace(path=f"images/{one.path}") for one in shown]
         data = place / "images" if kind == "folder" else WRITERS[kind](place, shown)
         found = prepare(data, place / "out", image_size=SIZE)
-        assert found.n_images == {part or "train": 4 * count for part, count in parts.items()}
-        sizes: list[dict[str, Any]] = [{}, {"train_size": 8, "val_size": 4, "split_seed": 3}]
+        assert found.n_images == {
+            part or "train": 4 * count for part, count in parts.items()
+        }
+        sizes: list[dict[str, Any]] = [
+            {},
+            {"train_size": 8, "val_size": 4, "split_seed": 3},
+        ]
         for settings in sizes:
             for stream in (False, True):
-                streamed = config_of(place / "out", stream=stream, workers=0, **settings)
+                streamed = config_of(
+                    place / "out", stream=stream, workers=0, **settings
+                )
                 alike(config_of(data, image_size=SIZE, **settings), streamed)
         # What a search has seen of the data is known again in what is prepared of them.
         listing = load_search_data(config_of(data, image_size=SIZE)).listing
@@ -66,22 +87,32 @@ def test_splits_pixels_and_classes_are_those_of_the_data(kind: str, tmp_path: Pa
         seen = SeenImages.of("files", all_hashes(listing))
         for seed in (0, 1):
             tested = [
-                load_evaluation_data(config_of(one, image_size=SIZE, split_seed=seed)) for one in (data, place / "out")
+                load_evaluation_data(config_of(one, image_size=SIZE, split_seed=seed))
+                for one in (data, place / "out")
             ]
-            counts = [seen.overlap(all_hashes(one.listing)) for one in tested if one.listing]
+            counts = [
+                seen.overlap(all_hashes(one.listing)) for one in tested if one.listing
+            ]
             assert counts[0] == counts[1]
 
 
-def test_named_data_deep_images_and_several_labels_can_be_prepared(tmp_path: Path) -> None:
+def test_named_data_deep_images_and_several_labels_can_be_prepared(
+    tmp_path: Path,
+) -> None:
     prepare("digits", tmp_path / "digits.hba")
     alike(DataConfig(data="digits"), config_of(tmp_path / "digits.hba"))
     deep = write_deep_folder(tmp_path / "deep", 4095)
     prepare(deep, tmp_path / "deep.hba", image_size=SIZE, levels=(0, 4095))
-    alike(config_of(deep, image_size=SIZE, levels=(0, 4095)), config_of(tmp_path / "deep.hba"))
+    alike(
+        config_of(deep, image_size=SIZE, levels=(0, 4095)),
+        config_of(tmp_path / "deep.hba"),
+    )
     for settings in ({"levels": (0, 100)}, {"image_size": 2 * SIZE}):
         with pytest.raises(HbaError):
             load_search_data(config_of(tmp_path / "deep.hba", **settings))
-    images, labels = np.random.default_rng(0).integers(0, 256, (2, 30, SIZE, SIZE, 4), dtype=np.uint8)
+    images, labels = np.random.default_rng(0).integers(
+        0, 256, (2, 30, SIZE, SIZE, 4), dtype=np.uint8
+    )
     np.savez(tmp_path / "a.npz", images=images, labels=labels[:, 0, 0, :3] % 2)
     prepare(tmp_path / "a.npz", tmp_path / "a.hba", image_size=SIZE)
     alike(config_of(tmp_path / "a.npz", image_size=SIZE), config_of(tmp_path / "a.hba"))
@@ -114,7 +145,10 @@ def test_broken_images_are_left_out_as_they_are_from_memory(tmp_path: Path) -> N
     plain = config_of(folder, image_size=SIZE, skip_broken=True)
     for stream in (False, True):
         alike(plain, config_of(tmp_path / "out", stream=stream))
-        assert load_search_data(config_of(tmp_path / "out")).left_out == load_search_data(plain).left_out
+        assert (
+            load_search_data(config_of(tmp_path / "out")).left_out
+            == load_search_data(plain).left_out
+        )
     for path in folder.rglob("*.png"):
         path.write_bytes(b"no picture")
     with pytest.raises(DataError):

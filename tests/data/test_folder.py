@@ -33,7 +33,9 @@ def files_of(pool: Pool) -> list[str]:
 
 
 def read_all(folder: Path, skip_broken: bool = False, **options: Any) -> LabelledImages:
-    return replace(folder_source(folder).train, image_size=4, most_broken=99 * skip_broken).read(**options)
+    return replace(
+        folder_source(folder).train, image_size=4, most_broken=99 * skip_broken
+    ).read(**options)
 
 
 def refusal(folder: Path) -> str:
@@ -44,26 +46,50 @@ def refusal(folder: Path) -> str:
 
 
 def test_classes_and_files_are_sorted_and_splits_are_pools(tmp_path: Path) -> None:
-    folder_with(tmp_path / "a", "dog/b.png", "cat/z.png", "cat/a.png", "dog/a.png", "cat/more/e.png")
+    folder_with(
+        tmp_path / "a",
+        "dog/b.png",
+        "cat/z.png",
+        "cat/a.png",
+        "dog/a.png",
+        "cat/more/e.png",
+    )
     source = folder_source(tmp_path / "a")
     assert source.class_names == ("cat", "dog")
     assert source.train.labels.tolist() == [0, 0, 0, 1, 1]
     assert files_of(source.train) == ["a.png", "e.png", "z.png", "a.png", "b.png"]
     assert (source.name, source.val, source.test) == (str(tmp_path / "a"), None, None)
     folder_with(
-        tmp_path / "b", "train/cat/1.png", "train/dog/2.png", "val/dog/3.png", "test/cat/4.png", "test/dog/5.png"
+        tmp_path / "b",
+        "train/cat/1.png",
+        "train/dog/2.png",
+        "val/dog/3.png",
+        "test/cat/4.png",
+        "test/dog/5.png",
     )
     source = folder_source(tmp_path / "b")
     assert source.val is not None
     assert source.test is not None
-    found = [(files_of(pool), pool.labels.tolist()) for pool in (source.train, source.val, source.test())]
-    assert found == [(["1.png", "2.png"], [0, 1]), (["3.png"], [1]), (["4.png", "5.png"], [0, 1])]
+    found = [
+        (files_of(pool), pool.labels.tolist())
+        for pool in (source.train, source.val, source.test())
+    ]
+    assert found == [
+        (["1.png", "2.png"], [0, 1]),
+        (["3.png"], [1]),
+        (["4.png", "5.png"], [0, 1]),
+    ]
 
 
 def test_which_files_count(tmp_path: Path) -> None:
     names = ["a.PNG", "b.JPG", "c.Jpeg", "d.BMP", "e.ppm", "f.TIF", "g.webp"]
     folder_with(
-        tmp_path, *(f"cat/{name}" for name in names), "cat/.b.png", ".thumbnails/d.png", "dog/x.png", "loose.png"
+        tmp_path,
+        *(f"cat/{name}" for name in names),
+        "cat/.b.png",
+        ".thumbnails/d.png",
+        "dog/x.png",
+        "loose.png",
     )
     for name in ("notes.txt", "cat/Thumbs.db", "cat/labels.csv", "cat/png"):
         (tmp_path / name).write_bytes(b"no image")
@@ -80,7 +106,10 @@ def test_which_files_count(tmp_path: Path) -> None:
 
 
 def test_linked_folders_are_followed_to_their_end(tmp_path: Path) -> None:
-    folder, other = folder_with(tmp_path / "a", "cat/1.png", "dog/2.png"), folder_with(tmp_path / "b", "cat/3.png")
+    folder, other = (
+        folder_with(tmp_path / "a", "cat/1.png", "dog/2.png"),
+        folder_with(tmp_path / "b", "cat/3.png"),
+    )
     (folder / "cat" / "more").symlink_to(other)
     (other / "back").symlink_to(folder / "cat")
     for name, target in (("up", folder), ("self", folder / "dog"), ("root", Path("/"))):
@@ -91,7 +120,10 @@ def test_linked_folders_are_followed_to_their_end(tmp_path: Path) -> None:
 
 
 def test_images_of_formats_that_are_not_read_count_as_broken(tmp_path: Path) -> None:
-    folder = folder_with(tmp_path, *(f"{name}/{number}.png" for name in ("cat", "dog") for number in range(10)))
+    folder = folder_with(
+        tmp_path,
+        *(f"{name}/{number}.png" for name in ("cat", "dog") for number in range(10)),
+    )
     for name in ("1.heic", "2.NEF", "no ending", "a.png?size=2"):
         (folder / "cat" / name).write_bytes((folder / "cat" / "1.png").read_bytes())
     (folder / "cat" / "3.txt").write_text("a cat")
@@ -100,14 +132,22 @@ def test_images_of_formats_that_are_not_read_count_as_broken(tmp_path: Path) -> 
         find_source(config.model_copy(update={"skip_broken": False}))
     pool = find_source(config.model_copy(update={"skip_broken": None})).train
     assert (len(pool), len(pool.unused), pool.most_broken) == (20, 5, 1)
-    assert "JPEG" in next(item.reason for item in pool.unused if item.path.endswith(".heic"))
+    assert "JPEG" in next(
+        item.reason for item in pool.unused if item.path.endswith(".heic")
+    )
     for path in folder.rglob("*.png"):
         path.rename(path.with_suffix(".heic"))
     assert "JPEG" in refusal(folder)
 
 
-def test_a_folder_that_cannot_be_listed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    closed, scan, exists = folder_with(tmp_path, "cat/1.png", "dog/1.png") / "dog", os.scandir, Path.exists
+def test_a_folder_that_cannot_be_listed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed, scan, exists = (
+        folder_with(tmp_path, "cat/1.png", "dog/1.png") / "dog",
+        os.scandir,
+        Path.exists,
+    )
 
     def denied(function: Any, path: Any) -> Any:
         if closed in (Path(path), Path(path).parent):
@@ -121,11 +161,20 @@ def test_a_folder_that_cannot_be_listed_is_named(tmp_path: Path, monkeypatch: py
 
 def test_a_name_is_the_same_in_all_forms_of_unicode(tmp_path: Path) -> None:
     one, other = "caf\u00e9", "cafe\u0301"
-    folder_with(tmp_path, f"train/{one}/1.png", "train/b/1.png", f"train/{other}/2.png", f"test/{other}/3.png")
+    folder_with(
+        tmp_path,
+        f"train/{one}/1.png",
+        "train/b/1.png",
+        f"train/{other}/2.png",
+        f"test/{other}/3.png",
+    )
     source = folder_source(tmp_path)
     assert source.class_names == ("b", one)
     assert source.test is not None
-    assert (source.train.labels.tolist(), source.test().labels.tolist()) == ([0, 1, 1], [1])
+    assert (source.train.labels.tolist(), source.test().labels.tolist()) == (
+        [0, 1, 1],
+        [1],
+    )
 
 
 BROKEN = {
@@ -141,7 +190,11 @@ def test_broken_images_are_named_or_left_out_with_a_reason(tmp_path: Path) -> No
     assert len(read_all(tmp_path)) == 3
     for name, content in BROKEN.items():
         path = tmp_path / "cat" / name.replace(".eps", ".png")
-        path.write_bytes((tmp_path / "cat" / "a.png").read_bytes()[:-40] if content is None else content)
+        path.write_bytes(
+            (tmp_path / "cat" / "a.png").read_bytes()[:-40]
+            if content is None
+            else content
+        )
         with pytest.raises(DataError, match=path.name) as raised:
             read_all(tmp_path)
         assert len(str(raised.value).splitlines()) == 1
@@ -159,22 +212,44 @@ def test_broken_images_are_named_or_left_out_with_a_reason(tmp_path: Path) -> No
 
 
 def test_splits_are_read_under_all_their_names(tmp_path: Path) -> None:
-    for names in ("train val test", "Training valid-images test_set", "TrainData devset Testing"):
-        folder = folder_with(tmp_path / names, *(f"{part}/{name}/1.png" for part in names.split() for name in "ab"))
-        expected = {role: folder / name for role, name in zip(("train", "val", "test"), names.split(), strict=True)}
+    for names in (
+        "train val test",
+        "Training valid-images test_set",
+        "TrainData devset Testing",
+    ):
+        folder = folder_with(
+            tmp_path / names,
+            *(f"{part}/{name}/1.png" for part in names.split() for name in "ab"),
+        )
+        expected = {
+            role: folder / name
+            for role, name in zip(("train", "val", "test"), names.split(), strict=True)
+        }
         assert find_splits(folder) == expected
 
 
-def test_what_could_be_a_split_or_a_class_is_refused_with_its_name(tmp_path: Path) -> None:
+def test_what_could_be_a_split_or_a_class_is_refused_with_its_name(
+    tmp_path: Path,
+) -> None:
     refused = {
         "training": ("train/a/1.png", "training/a/1.png", "train/b/1.png"),
         "test": ("cat/1.png", "dog/1.png", "test/1.png"),
         "holdout": ("train/a/1.png", "train/b/1.png", "holdout/a/1.png"),
         "more": ("train/a/1.png", "train/b/1.png", "test/a/1.png", "more/a/1.png"),
-        "cat/test": ("cat/train/1.png", "cat/test/1.png", "dog/train/1.png", "dog/test/1.png"),
+        "cat/test": (
+            "cat/train/1.png",
+            "cat/test/1.png",
+            "dog/train/1.png",
+            "dog/test/1.png",
+        ),
         "'c'": ("train/a/1.png", "train/b/1.png", "val/c/1.png"),
         "'Cat'": ("train/cat/1.png", "train/b/1.png", "val/Cat/1.png"),
-        "test/emu": ("train/cat/1.png", "train/dog/1.png", "test/cat/1.png", "test/emu/1.png"),
+        "test/emu": (
+            "train/cat/1.png",
+            "train/dog/1.png",
+            "test/cat/1.png",
+            "test/emu/1.png",
+        ),
         "two classes, got cat": ("cat/1.png",),
         "1.png": ("1.png",),
         "folders of classes": ("train/a/", "train/b/"),
@@ -182,13 +257,27 @@ def test_what_could_be_a_split_or_a_class_is_refused_with_its_name(tmp_path: Pat
     for number, (name, files) in enumerate(refused.items()):
         assert name in refusal(folder_with(tmp_path / str(number), *files)), name
     for files in (("car/1.png", "train/1.png"), ("cat/a/1.png", "dog/a/1.png")):
-        assert len(folder_source(folder_with(tmp_path / files[0][:3], *files)).class_names) == 2
+        assert (
+            len(folder_source(folder_with(tmp_path / files[0][:3], *files)).class_names)
+            == 2
+        )
 
 
-def test_images_beside_splits_and_runs_among_images_are_no_classes(tmp_path: Path) -> None:
-    folder_with(tmp_path / "a", *(f"{part}/{name}/1.png" for part in ("train", "test") for name in "ab"), "extra/1.png")
-    assert [Path(item.path).parent.name for item in folder_source(tmp_path / "a").train.unused] == ["extra"]
-    folder = folder_with(tmp_path / "b", "cat/1.png", "dog/1.png", "runs/b-1/samples.png")
+def test_images_beside_splits_and_runs_among_images_are_no_classes(
+    tmp_path: Path,
+) -> None:
+    folder_with(
+        tmp_path / "a",
+        *(f"{part}/{name}/1.png" for part in ("train", "test") for name in "ab"),
+        "extra/1.png",
+    )
+    assert [
+        Path(item.path).parent.name
+        for item in folder_source(tmp_path / "a").train.unused
+    ] == ["extra"]
+    folder = folder_with(
+        tmp_path / "b", "cat/1.png", "dog/1.png", "runs/b-1/samples.png"
+    )
     (folder / "runs" / "b-1" / ".lock").touch()
     assert folder_source(folder).class_names == ("cat", "dog")
     folder_with(folder, "x/.lock/", "x/samples.png")
@@ -198,7 +287,14 @@ def test_images_beside_splits_and_runs_among_images_are_no_classes(tmp_path: Pat
 
 
 def test_formats_and_names_of_data() -> None:
-    formats = {"a.csv": "table", "a.TSV": "table", "a.parquet": "table", "a.pq": "table", "a.npz": "npz", "a": "folder"}
+    formats = {
+        "a.csv": "table",
+        "a.TSV": "table",
+        "a.parquet": "table",
+        "a.pq": "table",
+        "a.npz": "npz",
+        "a": "folder",
+    }
     assert {name: format_of(name) for name in formats} == formats
     here = Path.cwd()
     for data, display, run in (

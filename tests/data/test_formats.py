@@ -1,4 +1,6 @@
-"""Tables, arrays and saved datasets are the same data as the class folder with the same images."""
+"""Tables, arrays and saved datasets are the same data as the class folder with the same
+images.
+"""
 
 import shutil
 import zipfile
@@ -30,12 +32,17 @@ def told(data: Path, **settings: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", WRITERS)
-def test_each_format_is_the_folder_with_the_same_images(kind: str, tmp_path: Path) -> None:
+def test_each_format_is_the_folder_with_the_same_images(
+    kind: str, tmp_path: Path
+) -> None:
     """12x10 pixels are resized to 8, so that how this is done counts too."""
     (tmp_path / "classes.txt").write_text("dog # comment\n9\n")
     for name, parts in (("split", SPLIT), ("unsplit", UNSPLIT)):
         folder = tmp_path / name / "images"
-        shown = [one._replace(path=f"images/{one.path}") for one in write_images(folder, parts)]
+        shown = [
+            one._replace(path=f"images/{one.path}")
+            for one in write_images(folder, parts)
+        ]
         data = WRITERS[kind](tmp_path / name, shown)
         expected = told(folder)
         assert expected["classes"] == (CLASSES, CLASSES)
@@ -58,7 +65,9 @@ def test_a_search_reads_nothing_of_a_test_split(kind: str, tmp_path: Path) -> No
             content = {name: whole.read(name) for name in whole.namelist()}
         with zipfile.ZipFile(data, "w") as broken:
             for name, one in content.items():
-                broken.writestr(name, b"nothing" if name.startswith("test_images") else one)
+                broken.writestr(
+                    name, b"nothing" if name.startswith("test_images") else one
+                )
     else:
         shutil.rmtree(data / "test" if kind == "saved" else tmp_path / "test")
     search = load_search_data(config_of(data))
@@ -68,9 +77,13 @@ def test_a_search_reads_nothing_of_a_test_split(kind: str, tmp_path: Path) -> No
         load_evaluation_data(config_of(data)).test.opened()
 
 
-def test_a_search_opens_no_file_that_is_drawn_for_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_opens_no_file_that_is_drawn_for_the_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown = write_images(tmp_path / "images", UNSPLIT)
-    table = WRITERS["csv"](tmp_path, [one._replace(path=f"images/{one.path}") for one in shown])
+    table = WRITERS["csv"](
+        tmp_path, [one._replace(path=f"images/{one.path}") for one in shown]
+    )
     opened = record_images(monkeypatch)
     for data in (table, tmp_path / "images"):
         opened.clear()
@@ -82,7 +95,9 @@ def test_a_search_opens_no_file_that_is_drawn_for_the_test(tmp_path: Path, monke
         assert len(set(opened) - of_search) == 8 == search.test_images
 
 
-def test_broken_and_missing_files_of_a_table_are_named_or_left_out(tmp_path: Path) -> None:
+def test_broken_and_missing_files_of_a_table_are_named_or_left_out(
+    tmp_path: Path,
+) -> None:
     shown = write_images(tmp_path, SPLIT)
     data = WRITERS["csv"](tmp_path, shown)
     broken, gone = (tmp_path / shown[number].path for number in (0, 1))
@@ -97,17 +112,26 @@ def test_broken_and_missing_files_of_a_table_are_named_or_left_out(tmp_path: Pat
         assert {Path(item.path) for item in left_out} == {broken, gone}
     for one in (shown[0], *shown[2:5]):
         (tmp_path / one.path).unlink()
-    with pytest.raises(DataError, match=r"5 of the 20 images .* leaves none of the class '10'"):
+    with pytest.raises(
+        DataError, match=r"5 of the 20 images .* leaves none of the class '10'"
+    ):
         load_search_data(config_of(data, skip_broken=True))
     for one in shown[5:8]:
         (tmp_path / one.path).unlink()
-    with pytest.raises(DataError, match=r"8 of the 20 images .*png, .*png, .*png and 5 more; .*--skip-broken"):
+    with pytest.raises(
+        DataError,
+        match=r"8 of the 20 images .*png, .*png, .*png and 5 more; .*--skip-broken",
+    ):
         load_search_data(config_of(data))
 
 
 def test_settings_of_other_formats_are_refused(tmp_path: Path) -> None:
     data = WRITERS["npz"](tmp_path, write_images(tmp_path, SPLIT))
-    for setting in ({"label_column": "label"}, {"label_separator": ";"}, {"download": True}):
+    for setting in (
+        {"label_column": "label"},
+        {"label_separator": ";"},
+        {"download": True},
+    ):
         with pytest.raises(SettingsError, match=next(iter(setting))):
             load_search_data(config_of(data, **setting))
     with pytest.raises(DataError, match="did you mean digits"):

@@ -1,4 +1,6 @@
-"""Images in memory: what is converted, what is refused, and torch Datasets in the place of a folder."""
+"""Images in memory: what is converted, what is refused, and torch Datasets in the place
+of a folder.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,12 +16,21 @@ from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 from torchvision.datasets import ImageFolder
 
 import hba
-from hba.data import EvaluationData, LabelledImages, SearchData, from_dataset, load_evaluation_data, load_search_data
+from hba.data import (
+    EvaluationData,
+    LabelledImages,
+    SearchData,
+    from_dataset,
+    load_evaluation_data,
+    load_search_data,
+)
 from hba.data.config import DataConfig
 from hba.data.load import check_data, name_of_dataset
 from hba.errors import DataError, HbaError
 
-BYTES = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (6, 3, 8, 8), dtype=np.uint8))
+BYTES = torch.from_numpy(
+    np.random.default_rng(0).integers(0, 256, (6, 3, 8, 8), dtype=np.uint8)
+)
 LABELS = torch.arange(6) % 2
 MATRIX = torch.tensor([[1, 0], [0, 1], [1, 1], [0, 0], [1, 0], [0, 1]])
 
@@ -32,11 +43,21 @@ def refused(named: str, make: Any) -> None:
 
 
 def test_images_and_labels_are_the_same_however_they_are_given() -> None:
-    many: list[Any] = [BYTES.numpy(), BYTES.permute(0, 2, 3, 1), BYTES.float() / 255, (BYTES.double() / 255).numpy()]
+    many: list[Any] = [
+        BYTES.numpy(),
+        BYTES.permute(0, 2, 3, 1),
+        BYTES.float() / 255,
+        (BYTES.double() / 255).numpy(),
+    ]
     for images in many:
         assert torch.equal(LabelledImages(images, LABELS).images, BYTES)
     assert LabelledImages(BYTES[:, 0], LABELS).images.shape == (6, 1, 8, 8)
-    many = [LABELS.int(), LABELS.numpy().astype(">i2"), LABELS.tolist(), LABELS.numpy().astype(np.uint8)]
+    many = [
+        LABELS.int(),
+        LABELS.numpy().astype(">i2"),
+        LABELS.tolist(),
+        LABELS.numpy().astype(np.uint8),
+    ]
     for labels in many:
         found = LabelledImages(BYTES, labels).labels
         assert found.dtype == torch.int64
@@ -44,8 +65,16 @@ def test_images_and_labels_are_the_same_however_they_are_given() -> None:
     many = [MATRIX, MATRIX.bool(), MATRIX.float().numpy(), MATRIX.tolist()]
     for matrix in many:
         assert torch.equal(LabelledImages(BYTES, matrix).labels, MATRIX.bool())
-    for shape, channels in (((6, 8, 8, 4), 4), ((6, 4, 8, 8), 4), ((6, 1, 8, 8), 1), ((6, 8, 8, 2), 2)):
-        assert LabelledImages(torch.zeros(shape, dtype=torch.uint8), LABELS).n_channels == channels
+    for shape, channels in (
+        ((6, 8, 8, 4), 4),
+        ((6, 4, 8, 8), 4),
+        ((6, 1, 8, 8), 1),
+        ((6, 8, 8, 2), 2),
+    ):
+        assert (
+            LabelledImages(torch.zeros(shape, dtype=torch.uint8), LABELS).n_channels
+            == channels
+        )
 
 
 def test_what_cannot_be_images_or_labels_is_refused() -> None:
@@ -79,7 +108,12 @@ def test_parts_must_fit_the_class_names_and_each_other() -> None:
         (("a", "b"), matrix, LabelledImages(BYTES, MATRIX * 0), "val images"),
         (("a", "b"), BYTES, data, "train images"),
     ):
-        refused(named, lambda names=names, train=train, val=val: SearchData("d", names, train, val))
+        refused(
+            named,
+            lambda names=names, train=train, val=val: SearchData(
+                "d", names, train, val
+            ),
+        )
     for wrong in (BYTES, 1, data, EvaluationData("d", ("a", "b"), data, data)):
         refused("SearchData", lambda wrong=wrong: check_data(wrong, SearchData))
     grey = LabelledImages(BYTES[:, :1], LABELS)
@@ -104,7 +138,12 @@ class Pictures(Dataset[Any]):
         self.read[index] += 1
         pixels = np.full((8, 8, 3), 10 * index, dtype=np.uint8)
         tensor = torch.from_numpy(pixels).permute(2, 0, 1)
-        images = {"PIL": Image.fromarray(pixels), "array": pixels, "uint8": tensor, "float": tensor / 255}
+        images = {
+            "PIL": Image.fromarray(pixels),
+            "array": pixels,
+            "uint8": tensor,
+            "float": tensor / 255,
+        }
         return images[self.kind], index % 2
 
 
@@ -112,17 +151,23 @@ def config(**settings: Any) -> DataConfig:
     return DataConfig(data="Pictures", image_size=8, **settings)
 
 
-def test_a_search_splits_a_dataset_as_the_training_images_of_a_folder_with_a_test_split(tmp_path: Path) -> None:
+def test_a_search_splits_a_dataset_as_the_training_images_of_a_folder_with_a_test_split(
+    tmp_path: Path,
+) -> None:
     random = np.random.default_rng(0)
     for part, n in (("train", 15), ("test", 2)):
         for name in ("cat", "dog"):
             (tmp_path / part / name).mkdir(parents=True)
             for number in range(n):
                 pixels = random.integers(0, 256, (12, 10, 3), dtype=np.uint8)
-                Image.fromarray(pixels).save(tmp_path / part / name / f"{number:02}.png")
+                Image.fromarray(pixels).save(
+                    tmp_path / part / name / f"{number:02}.png"
+                )
     settings: dict[str, Any] = {"train_size": 12, "val_size": 6, "split_seed": 3}
     found = load_search_data(config(**settings), None, ImageFolder(tmp_path / "train"))
-    expected = load_search_data(DataConfig(data=str(tmp_path), image_size=8, **settings))
+    expected = load_search_data(
+        DataConfig(data=str(tmp_path), image_size=8, **settings)
+    )
     assert found.class_names == expected.class_names
     assert found.train.fingerprint() == expected.train.fingerprint()
     assert found.val.fingerprint() == expected.val.fingerprint()
@@ -137,16 +182,28 @@ def test_datasets_of_all_kinds_are_read_once() -> None:
         assert data.test_images is None
         colors = in_memory(data.train).images[:, 0, 0, 0] // 10 % 2
         assert torch.equal(colors.long(), in_memory(data.train).labels)
-    assert len(load_search_data(config(), None, [Pictures(20)[number] for number in range(20)]).train) == 16
+    assert (
+        len(
+            load_search_data(
+                config(), None, [Pictures(20)[number] for number in range(20)]
+            ).train
+        )
+        == 16
+    )
     named = Pictures(20)
     named.classes = ["cat", "dog"]  # type: ignore[attr-defined]
-    assert load_search_data(config(), None, Subset(named, range(12))).class_names == ("cat", "dog")
+    assert load_search_data(config(), None, Subset(named, range(12))).class_names == (
+        "cat",
+        "dog",
+    )
     pair = load_evaluation_data(config(train_size=10), None, (named, Pictures(6)))
     assert (len(pair.train), pair.n_test, pair.class_names) == (10, 6, ("cat", "dog"))
 
 
 def folders(place: Path, **classes: Sequence[str]) -> Mapping[str, ImageFolder]:
-    """Image folders by name; the red of an image is 10 times the place of its class in the alphabet."""
+    """Image folders by name; the red of an image is 10 times the place of its class in
+    the alphabet.
+    """
     for part, names in classes.items():
         for name in names:
             (place / part / name).mkdir(parents=True)
@@ -159,19 +216,33 @@ def folders(place: Path, **classes: Sequence[str]) -> Mapping[str, ImageFolder]:
 def test_the_labels_of_a_pair_of_datasets_are_matched_by_name(tmp_path: Path) -> None:
     found = folders(tmp_path, train="abc", fewer="bc", more="bcd", last="cab")
     train, last = found["train"], found["last"]
-    last.classes, last.samples = list("cab"), [(path, (label + 1) % 3) for path, label in last.samples]
+    last.classes, last.samples = (
+        list("cab"),
+        [(path, (label + 1) % 3) for path, label in last.samples],
+    )
 
     def tested(second: Any, first: Any = train) -> tuple[list[float], tuple[str, ...]]:
         data = load_evaluation_data(config(), None, (first, second))
         test = in_memory(data.test)
-        return (test.images[:, 0, 0, 0] // 10 - test.labels).unique().tolist(), data.class_names
+        return (
+            test.images[:, 0, 0, 0] // 10 - test.labels
+        ).unique().tolist(), data.class_names
 
-    for second in (found["fewer"], last, Subset(found["fewer"], [0, 7]), Subset(Subset(train, range(18)), [3])):
+    for second in (
+        found["fewer"],
+        last,
+        Subset(found["fewer"], [0, 7]),
+        Subset(Subset(train, range(18)), [3]),
+    ):
         assert tested(second) == ([0], ("a", "b", "c"))
-    assert tested(ConcatDataset([found["fewer"], found["fewer"]]), ConcatDataset([train, train]))[0] == [0]
+    assert tested(
+        ConcatDataset([found["fewer"], found["fewer"]]), ConcatDataset([train, train])
+    )[0] == [0]
     # Pairs without names are taken by number.
     assert tested([train[number] for number in range(18)]) == ([0], ("a", "b", "c"))
-    changed = ImageFolder(str(tmp_path / "train"), target_transform=lambda label: 2 - label)
+    changed = ImageFolder(
+        str(tmp_path / "train"), target_transform=lambda label: 2 - label
+    )
     assert tested(changed, changed)[1] == ("0", "1", "2")
     for first, second, named in (
         (train, found["more"], "'d'"),
@@ -214,6 +285,10 @@ def test_data_move_and_tell_themselves_apart() -> None:
     assert len({one.fingerprint() for one in (first, *others)}) == 5
     assert first.to(torch.device("cpu")).fingerprint() == first.fingerprint()
     levels: Tensor = BYTES.double() / 255
-    assert first.mean_color() == pytest.approx(levels.mean(dim=(0, 2, 3)).tolist(), abs=1e-6)
-    assert first.mean_and_std()[1] == pytest.approx(levels.std(dim=(0, 2, 3), correction=0).tolist(), abs=1e-6)
+    assert first.mean_color() == pytest.approx(
+        levels.mean(dim=(0, 2, 3)).tolist(), abs=1e-6
+    )
+    assert first.mean_and_std()[1] == pytest.approx(
+        levels.std(dim=(0, 2, 3), correction=0).tolist(), abs=1e-6
+    )
     assert LabelledImages(BYTES * 0, LABELS).mean_and_std()[1] == (1.0, 1.0, 1.0)

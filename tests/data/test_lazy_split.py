@@ -18,7 +18,10 @@ from hba.policy.space import SearchSpace
 from hba.policy_evaluation.callbacks import EvaluationPlan
 from hba.schedule.schedule import Schedule
 
-INVERT = Schedule(SearchSpace((OPERATIONS["Invert"],), copies=1, count_probabilities=(0.0, 1.0)), np.array([[0.5]]))
+INVERT = Schedule(
+    SearchSpace((OPERATIONS["Invert"],), copies=1, count_probabilities=(0.0, 1.0)),
+    np.array([[0.5]]),
+)
 N_STEPS = 2 * 5
 SETTINGS: dict[str, Any] = {
     "model": "wrn-10-1", "epochs": 2, "batch_size": 6, "device": "cpu", "image_size": 8, "seeds": 2, "against": "none",
@@ -31,12 +34,16 @@ def write_folder(folder: Path) -> Path:
         for label, name in enumerate(("cat", "dog")):
             (folder / part / name).mkdir(parents=True)
             for index in range(n):
-                Image.new("RGB", (8, 8), (100 * label, index, 0)).save(folder / part / name / f"{index:02}.png")
+                Image.new("RGB", (8, 8), (100 * label, index, 0)).save(
+                    folder / part / name / f"{index:02}.png"
+                )
     return folder
 
 
 class Events(hba.EvaluationCallback):
-    """What happens, in its order: steps, the ends of trainings, and the parts of which files are opened."""
+    """What happens, in its order: steps, the ends of trainings, and the parts of which
+    files are opened.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: list[str] = []
@@ -82,8 +89,13 @@ def test_no_test_image_is_opened_before_the_last_step_of_the_first_training(
     assert events.seen.count("done") == 4
     if stream:
         # Between any two trainings: measured, and not looked at in between.
-        trainings = " ".join(event for event in events.seen if event != "train").split(" done")
-        assert trainings[:4] == [" ".join(["step"] * N_STEPS + ["test"] * 8), *trainings[1:4]]
+        trainings = " ".join(event for event in events.seen if event != "train").split(
+            " done"
+        )
+        assert trainings[:4] == [
+            " ".join(["step"] * N_STEPS + ["test"] * 8),
+            *trainings[1:4],
+        ]
         assert len({training.strip() for training in trainings[:4]}) == 1
     else:
         assert events.seen.count("test") == 8, "read once and kept"
@@ -92,8 +104,14 @@ def test_no_test_image_is_opened_before_the_last_step_of_the_first_training(
 
 @pytest.fixture
 def svhn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Training and test file; torchvision does not ask for the checksums of the real ones."""
-    monkeypatch.setattr(torchvision.datasets.svhn, "check_integrity", lambda path, md5=None: Path(path).is_file())
+    """Training and test file; torchvision does not ask for the checksums of the real
+    ones.
+    """
+    monkeypatch.setattr(
+        torchvision.datasets.svhn,
+        "check_integrity",
+        lambda path, md5=None: Path(path).is_file(),
+    )
     write_svhn(tmp_path, "train", pixels_of(N_TRAIN, 32, 32, 3), labels_of(N_TRAIN))
     write_svhn(tmp_path, "test", pixels_of(N_TEST, 32, 32, 3), labels_of(N_TEST))
     return tmp_path
@@ -110,7 +128,13 @@ def test_the_test_file_of_a_dataset_is_not_opened_before_the_last_step(
         init(self, root, split=split, **others)
 
     monkeypatch.setattr(torchvision.datasets.SVHN, "__init__", recording)
-    result = hba.evaluate(INVERT, "svhn", data_root=str(svhn), callback=events, **{**SETTINGS, "batch_size": 12})
+    result = hba.evaluate(
+        INVERT,
+        "svhn",
+        data_root=str(svhn),
+        callback=events,
+        **{**SETTINGS, "batch_size": 12},
+    )
     assert events.n_test is None
     assert events.seen.count("test") == 1
     assert events.before_first("test") == ["train", *["step"] * N_STEPS]

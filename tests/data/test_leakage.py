@@ -1,4 +1,6 @@
-"""What a schedule's file tells of the images of its search: known again wherever they lie, and no others."""
+"""What a schedule's file tells of the images of its search: known again wherever they
+lie, and no others.
+"""
 
 import json
 import shutil
@@ -19,7 +21,9 @@ CLASSES = ("cat", "dog")
 
 
 def make_folder(folder: Path, n: int = 20, seed: int = 0) -> Path:
-    """n noisy images of each class, all of one size in bytes, as uncompressed files are."""
+    """n noisy images of each class, all of one size in bytes, as uncompressed files
+    are.
+    """
     random = np.random.default_rng(seed)
     for name in CLASSES:
         (folder / name).mkdir(parents=True)
@@ -41,30 +45,43 @@ def listing_of(data: SearchData | EvaluationData) -> tuple[Any, ...]:
 def seen_in(folder: Path, **settings: Any) -> SeenImages:
     """As it comes back from a schedule's file."""
     hashes = all_hashes(listing_of(load_search_data(config_of(folder, **settings))))
-    seen = SeenImages.from_json(json.loads(json.dumps(SeenImages.of("files", hashes).to_json())))
+    seen = SeenImages.from_json(
+        json.loads(json.dumps(SeenImages.of("files", hashes).to_json()))
+    )
     assert seen is not None
     return seen
 
 
 def count_in(seen: SeenImages, folder: Path, **settings: Any) -> SeenCount:
-    return seen.overlap(all_hashes(listing_of(load_evaluation_data(config_of(folder, **settings)))))
+    return seen.overlap(
+        all_hashes(listing_of(load_evaluation_data(config_of(folder, **settings))))
+    )
 
 
 def split_by_hand(folder: Path, seed: int) -> tuple[set[Any], set[Any]]:
     """The files that a search has opened, and those that an evaluation tests on."""
-    of_data = load_search_data(config_of(folder)), load_evaluation_data(config_of(folder, split_seed=seed))
-    seen, tested = ({image.source for image in all_hashes(listing_of(data))} for data in of_data)
+    of_data = (
+        load_search_data(config_of(folder)),
+        load_evaluation_data(config_of(folder, split_seed=seed)),
+    )
+    seen, tested = (
+        {image.source for image in all_hashes(listing_of(data))} for data in of_data
+    )
     return seen, tested
 
 
 def test_another_split_s_test_images_are_counted_one_by_one(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "images")
     seen, tested = split_by_hand(folder, seed=1)
-    assert count_in(seen_in(folder), folder, split_seed=1) == SeenCount(len(seen & tested), 8, is_estimate=False)
+    assert count_in(seen_in(folder), folder, split_seed=1) == SeenCount(
+        len(seen & tested), 8, is_estimate=False
+    )
     assert 0 < len(seen & tested) < 8
 
 
-def test_images_are_known_again_in_another_place_and_another_layout(tmp_path: Path) -> None:
+def test_images_are_known_again_in_another_place_and_another_layout(
+    tmp_path: Path,
+) -> None:
     folder = make_folder(tmp_path / "images")
     seen = seen_in(folder, train_size=10, val_size=6)
     chosen, _ = split_by_hand(folder, seed=0)
@@ -75,12 +92,16 @@ def test_images_are_known_again_in_another_place_and_another_layout(tmp_path: Pa
     assert count_in(seen, tmp_path / "moved") == SeenCount(16, 40, is_estimate=False)
 
 
-def test_files_of_one_name_and_size_but_other_content_are_others(tmp_path: Path) -> None:
+def test_files_of_one_name_and_size_but_other_content_are_others(
+    tmp_path: Path,
+) -> None:
     make_folder(tmp_path / "images" / "train", seed=0)
     make_folder(tmp_path / "images" / "test", seed=1)
     sizes = {path.stat().st_size for path in (tmp_path / "images").rglob("*.bmp")}
     assert len(sizes) == 1
-    assert count_in(seen_in(tmp_path / "images"), tmp_path / "images") == SeenCount(0, 40, is_estimate=False)
+    assert count_in(seen_in(tmp_path / "images"), tmp_path / "images") == SeenCount(
+        0, 40, is_estimate=False
+    )
 
 
 def test_no_test_file_is_opened_unless_a_seen_one_has_its_name_and_size(
@@ -113,14 +134,22 @@ def test_of_many_images_a_sample_is_kept_and_the_count_is_an_estimate(
     was_seen, tested = split_by_hand(folder, seed=1)
     count = count_in(seen, folder, split_seed=1)
     assert (count.n_tested, count.is_estimate) == (120, True)
-    # About 25 of 120 are compared; 15 points is more than three standard errors of a share of 0.8.
+    # About 25 of 120 are compared; 15 points is more than three standard errors of a
+    # share of 0.8.
     assert count.n_seen == pytest.approx(len(was_seen & tested), abs=0.25 * 120)
     assert count_in(seen, folder).n_seen == 0
 
 
 def test_records_of_earlier_versions_are_read_and_anything_else_is_none() -> None:
-    old = SeenImages.from_json({"by": "files", "images": 1, "of": 2, "hashes": "AQAAAAIAAAA="})
+    old = SeenImages.from_json(
+        {"by": "files", "images": 1, "of": 2, "hashes": "AQAAAAIAAAA="}
+    )
     assert old is not None
     assert old.hashes.tolist() == [[1, 2]]
-    for content in (None, {}, {"by": "files", "images": 2, "of": 2, "hashes": "?"}, "text"):
+    for content in (
+        None,
+        {},
+        {"by": "files", "images": 2, "of": 2, "hashes": "?"},
+        "text",
+    ):
         assert SeenImages.from_json(content) is None

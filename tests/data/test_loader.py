@@ -1,4 +1,6 @@
-"""Images read from their files in every pass: the same as in memory, in order, with processes that end."""
+"""Images read from their files in every pass: the same as in memory, in order, with
+processes that end.
+"""
 
 import gc
 import multiprocessing
@@ -22,7 +24,9 @@ from hba.errors import DataError
 
 
 @pytest.mark.parametrize(("workers", "kind"), [(0, "png"), (0, "jpg"), (2, "png")])
-def test_batches_are_those_of_images_in_memory(tmp_path: Path, workers: int, kind: str) -> None:
+def test_batches_are_those_of_images_in_memory(
+    tmp_path: Path, workers: int, kind: str
+) -> None:
     write_folder(tmp_path, 10, kind)
     data, memory = streamed(tmp_path, workers), kept(tmp_path)
     streams = [BatchStream(one, 6, seed=3) for one in (data, memory)]
@@ -35,8 +39,12 @@ def test_batches_are_those_of_images_in_memory(tmp_path: Path, workers: int, kin
     assert read[0][0].dtype == torch.uint8
 
 
-@pytest.mark.parametrize(("n_before", "workers"), [(0, 0), (1, 0), (2, 0), (3, 0), (5, 2), (6, 0)])
-def test_a_restored_stream_goes_on_as_the_saved_one(tmp_path: Path, n_before: int, workers: int) -> None:
+@pytest.mark.parametrize(
+    ("n_before", "workers"), [(0, 0), (1, 0), (2, 0), (3, 0), (5, 2), (6, 0)]
+)
+def test_a_restored_stream_goes_on_as_the_saved_one(
+    tmp_path: Path, n_before: int, workers: int
+) -> None:
     data = streamed(write_folder(tmp_path, 10), workers)
     stream = BatchStream(data, 6, seed=0)
     passes(stream, n_before)
@@ -45,7 +53,9 @@ def test_a_restored_stream_goes_on_as_the_saved_one(tmp_path: Path, n_before: in
     other = BatchStream(data, 6, seed=99)
     passes(other, 1)
     other.load_state_dict(state)
-    assert all(torch.equal(*pair) for pair in zip(passes(other, 5), expected, strict=True))
+    assert all(
+        torch.equal(*pair) for pair in zip(passes(other, 5), expected, strict=True)
+    )
 
 
 def test_the_default_generator_of_torch_is_left_alone(tmp_path: Path) -> None:
@@ -57,13 +67,16 @@ def test_the_default_generator_of_torch_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs limits of POSIX")
-def test_images_come_through_pipes_where_shared_memory_is_too_small(tmp_path: Path) -> None:
+def test_images_come_through_pipes_where_shared_memory_is_too_small(
+    tmp_path: Path,
+) -> None:
     import resource
 
     data, memory = streamed(write_folder(tmp_path, 10)), kept(tmp_path)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     batches = data.once(6)
-    # A limit of files is one of shared memory, too. The processes, which start with the first batch, inherit it.
+    # A limit of files is one of shared memory, too. The processes, which start with the
+    # first batch, inherit it.
     resource.setrlimit(resource.RLIMIT_FSIZE, (6 * 3 * SIZE * SIZE - 1, before[1]))
     try:
         with pytest.raises(RuntimeError):
@@ -90,15 +103,24 @@ def test_only_what_does_not_fit_is_streamed_unless_told_otherwise(
     assert search.train.workers == default_workers()
     assert isinstance(search.val, LabelledImages)
     for stream, kind in ((True, StreamedImages), (False, LabelledImages)):
-        told = load_search_data(config.model_copy(update={"stream": stream, "workers": 1}))
+        told = load_search_data(
+            config.model_copy(update={"stream": stream, "workers": 1})
+        )
         assert isinstance(told.train, kind)
         assert isinstance(told.val, kind)
     evaluation = load_evaluation_data(config.model_copy(update={"stream": True}))
     assert isinstance(evaluation.train, StreamedImages)
-    assert isinstance(in_memory(load_evaluation_data(config.model_copy(update={"stream": False})).test), LabelledImages)
+    assert isinstance(
+        in_memory(
+            load_evaluation_data(config.model_copy(update={"stream": False})).test
+        ),
+        LabelledImages,
+    )
 
 
-def test_the_fingerprint_tells_names_labels_sizes_and_files_apart(tmp_path: Path) -> None:
+def test_the_fingerprint_tells_names_labels_sizes_and_files_apart(
+    tmp_path: Path,
+) -> None:
     write_folder(tmp_path / "a", 5)
     found = {streamed(tmp_path / "a").fingerprint()}
     (tmp_path / "a").rename(tmp_path / "b")
@@ -123,7 +145,11 @@ def test_a_broken_image_is_named_in_one_line(tmp_path: Path, workers: int) -> No
     broken = tmp_path / "dog" / "004.png"
     broken.write_bytes(b"no image")
     data = streamed(tmp_path, workers)
-    for read in (lambda: passes(BatchStream(data, 20, seed=0), 1), lambda: list(data.once(6)), data.mean_color):
+    for read in (
+        lambda: passes(BatchStream(data, 20, seed=0), 1),
+        lambda: list(data.once(6)),
+        data.mean_color,
+    ):
         with pytest.raises(DataError, match=r"004\.png \(.*--skip-broken") as raised:
             read()
         assert len(str(raised.value).splitlines()) == 1
@@ -131,12 +157,17 @@ def test_a_broken_image_is_named_in_one_line(tmp_path: Path, workers: int) -> No
     assert multiprocessing.active_children() == []
 
 
-def test_broken_images_are_found_first_and_left_out_as_from_memory(tmp_path: Path) -> None:
+def test_broken_images_are_found_first_and_left_out_as_from_memory(
+    tmp_path: Path,
+) -> None:
     write_folder(tmp_path, 10)
     broken = [tmp_path / name for name in ("cat/003.png", "cat/007.png", "dog/009.png")]
     for path in broken:
         path.write_bytes(b"no image")
-    data, pool = streamed(tmp_path, 0, skip_broken=True), pool_in(tmp_path, skip_broken=True)
+    data, pool = (
+        streamed(tmp_path, 0, skip_broken=True),
+        pool_in(tmp_path, skip_broken=True),
+    )
     memory = pool.read()
     assert [item.path for item in data.left_out] == list(map(str, broken))
     assert data.left_out == memory.left_out == data.to(torch.device("cpu")).left_out

@@ -1,4 +1,6 @@
-"""What a look at a data set finds: planted copies, classes, splits and sizes, in every format."""
+"""What a look at a data set finds: planted copies, classes, splits and sizes, in every
+format.
+"""
 
 import shutil
 from pathlib import Path
@@ -11,7 +13,13 @@ from opened_images import record_images
 from own_formats import CLASSES, WRITERS, write_images
 from PIL import Image
 
-from hba.data import EvaluationData, LabelledImages, SearchData, load_search_data, prepare
+from hba.data import (
+    EvaluationData,
+    LabelledImages,
+    SearchData,
+    load_search_data,
+    prepare,
+)
 from hba.data.config import DataConfig
 from hba.data.look import Look, look
 
@@ -43,33 +51,55 @@ def test_each_format_has_the_same_look(kind: str, tmp_path: Path) -> None:
     else:
         data = WRITERS[kind](tmp_path, shown)
     found = look_at(data)
-    assert (found.class_names, found.counts, found.several_labels) == (CLASSES, (7,) * 4, False)
-    assert (found.n_train, found.n_val, found.n_test, found.has_own_test) == (28, 8, 12, True)
+    assert (found.class_names, found.counts, found.several_labels) == (
+        CLASSES,
+        (7,) * 4,
+        False,
+    )
+    assert (found.n_train, found.n_val, found.n_test, found.has_own_test) == (
+        28,
+        8,
+        12,
+        True,
+    )
     assert (found.side, found.is_grey) == (8 if kind == "prepared" else 10, False)
     whys = [why for *_, why in found.copies]
     assert whys == (["two classes"] if kind == "npz" else ["two classes", "two splits"])
 
 
 def test_planted_copies_are_found_and_nothing_else(tmp_path: Path) -> None:
-    """Files of equal size with other content, and equal broken files, are no copies; those in one class and split no
-    trouble. The test split is held back."""
+    """Files of equal size with other content, and equal broken files, are no copies;
+    those in one class and split no trouble. The test split is held back.
+    """
     random = np.random.default_rng(0)
     for number in range(60):
         path = tmp_path / ("cat", "dog")[number % 2] / f"{number}.bmp"
         path.parent.mkdir(exist_ok=True)
         Image.fromarray(random.integers(0, 256, (8, 8), dtype=np.uint8)).save(path)
     whole = look_at(tmp_path)
-    assert (whole.n_train, whole.n_test, whole.has_own_test, whole.n_copies) == (48, 12, False, 0)
+    assert (whole.n_train, whole.n_test, whole.has_own_test, whole.n_copies) == (
+        48,
+        12,
+        False,
+        0,
+    )
     assert (whole.is_grey, whole.side, whole.counts) == (True, 8, (24, 24))
     assert "12 of the images are held back" in " ".join(whole.sentences)
     for name in ("cat", "dog"):
         (tmp_path / name / "empty.bmp").touch()
-        (tmp_path / name / "cut.bmp").write_bytes((tmp_path / "cat" / "0.bmp").read_bytes()[:60])
+        (tmp_path / name / "cut.bmp").write_bytes(
+            (tmp_path / "cat" / "0.bmp").read_bytes()[:60]
+        )
     for number in range(0, 50, 2):
-        shutil.copy(tmp_path / "cat" / f"{number}.bmp", tmp_path / "dog" / f"copy-{number}.bmp")
+        shutil.copy(
+            tmp_path / "cat" / f"{number}.bmp", tmp_path / "dog" / f"copy-{number}.bmp"
+        )
     found = look_at(tmp_path)
     assert (len(found.copies), found.n_copies) == (20, 25)
-    expected = {(f"{number}.bmp", f"copy-{number}.bmp", "two classes") for number in range(0, 50, 2)}
+    expected = {
+        (f"{number}.bmp", f"copy-{number}.bmp", "two classes")
+        for number in range(0, 50, 2)
+    }
     assert {(*sorted(names), why) for *names, why in copied_names(found)} < expected
     assert "25 pairs of copies" in found.sentences[-1]
     assert found.sentences[-1].endswith("and 22 more")
@@ -79,7 +109,9 @@ def test_uneven_classes_are_said(tmp_path: Path) -> None:
     for name, count in (("cat", 5), ("dog", 30)):
         (tmp_path / name).mkdir()
         for number in range(count):
-            Image.new("RGB", (4 + number, 40), (number, 0, 9)).save(tmp_path / name / f"{number}.png")
+            Image.new("RGB", (4 + number, 40), (number, 0, 9)).save(
+                tmp_path / name / f"{number}.png"
+            )
     found = look_at(tmp_path)
     assert found.counts == (4, 24)
     assert any("4 of cat, but 24 of dog" in one for one in found.sentences)
@@ -98,22 +130,54 @@ def test_images_in_memory_have_a_look() -> None:
     random = np.random.default_rng(0)
     images = random.integers(0, 256, (12, 9, 16, 1), dtype=np.uint8)
     images[11] = images[0]
-    first, last = labelled(images[:8], np.arange(8) % 2), labelled(images[8:], np.arange(4) % 2)
+    first, last = (
+        labelled(images[:8], np.arange(8) % 2),
+        labelled(images[8:], np.arange(4) % 2),
+    )
     found = look(DataConfig(), data=EvaluationData("noise", ("a", "b"), first, last))
-    assert (found.name, found.n_train, found.n_test, found.side, found.is_grey) == ("noise", 8, 4, 9, True)
-    assert (found.n_copies, found.copies[0][2], found.has_own_test) == (1, "two classes", True)
+    assert (found.name, found.n_train, found.n_test, found.side, found.is_grey) == (
+        "noise",
+        8,
+        4,
+        9,
+        True,
+    )
+    assert (found.n_copies, found.copies[0][2], found.has_own_test) == (
+        1,
+        "two classes",
+        True,
+    )
     found = look(DataConfig(), data=SearchData("noise", ("a", "b"), first, last))
-    assert (found.n_train, found.n_val, found.n_test, found.counts) == (12, 4, None, (6, 6))
-    pairs = [(image, label) for image, label in zip(first.images, [0, 1] * 4, strict=True)]
+    assert (found.n_train, found.n_val, found.n_test, found.counts) == (
+        12,
+        4,
+        None,
+        (6, 6),
+    )
+    pairs = [
+        (image, label) for image, label in zip(first.images, [0, 1] * 4, strict=True)
+    ]
     for data, n_test in ((pairs, None), ((pairs, pairs[:3]), 3)):
         found = look(DataConfig(image_size=8), data=data)
-        assert (found.n_train, found.n_test, found.has_own_test) == (8, n_test, n_test is not None)
+        assert (found.n_train, found.n_test, found.has_own_test) == (
+            8,
+            n_test,
+            n_test is not None,
+        )
     several = labelled(images, np.eye(3, dtype=int)[np.arange(12) % 3] | [0, 0, 1])
-    found = look(DataConfig(), data=SearchData("noise", ("a", "b", "c"), several, several))
+    found = look(
+        DataConfig(), data=SearchData("noise", ("a", "b", "c"), several, several)
+    )
     assert (found.several_labels, found.counts) == (True, (8, 8, 24))
 
 
 def test_data_sets_by_name_have_a_look() -> None:
     found = look_at("digits")
-    assert (found.n_train, found.n_test, found.has_own_test, found.side, found.is_grey) == (700, 1097, False, 8, True)
+    assert (
+        found.n_train,
+        found.n_test,
+        found.has_own_test,
+        found.side,
+        found.is_grey,
+    ) == (700, 1097, False, 8, True)
     assert load_search_data(DataConfig()).test_images == 1097

@@ -23,7 +23,11 @@ def pool_of(counts: list[int]) -> Pool:
 
 
 def source_of(
-    counts: list[int], *, val: list[int] | None = None, own_test: bool = False, test_size: int | None = None
+    counts: list[int],
+    *,
+    val: list[int] | None = None,
+    own_test: bool = False,
+    test_size: int | None = None,
 ) -> Source:
     return Source(
         name="pictures",
@@ -60,7 +64,9 @@ def sources_with_sizes(draw: st.DrawFn) -> tuple[Source, int, int]:
 
 @EXAMPLES
 @given(sources_with_sizes(), SEEDS)
-def test_parts_are_disjoint_exact_in_size_and_hold_every_class(case: tuple[Source, int, int], seed: int) -> None:
+def test_parts_are_disjoint_exact_in_size_and_hold_every_class(
+    case: tuple[Source, int, int], seed: int
+) -> None:
     source, train_size, val_size = case
     splits = split(source, train_size, val_size, seed)
     assert (len(splits.train), len(splits.val)) == (train_size, val_size)
@@ -81,19 +87,28 @@ def test_by_default_a_fifth_is_test_a_fifth_of_the_rest_validation_and_all_the_r
     n_test = 0 if own_test else max(n_classes, round(n / 5))
     n_val = max(n_classes, round((n - n_test) / 5))
     parts = [splits.train, splits.val] if own_test else parts_of(splits)
-    assert [len(part) for part in parts] == [n - n_test - n_val, n_val, n_test][: len(parts)]
+    assert [len(part) for part in parts] == [n - n_test - n_val, n_val, n_test][
+        : len(parts)
+    ]
     assert sorted(numbers_of(*parts)) == list(range(n))
 
 
 @EXAMPLES
 @given(sources_with_sizes(), SEEDS)
-def test_the_test_split_is_the_same_whatever_the_other_sizes_are(case: tuple[Source, int, int], seed: int) -> None:
+def test_the_test_split_is_the_same_whatever_the_other_sizes_are(
+    case: tuple[Source, int, int], seed: int
+) -> None:
     """And no evaluation trains on it."""
     source, train_size, val_size = case
-    first, second = split(source, None, None, seed), split(source, train_size, val_size, seed)
+    first, second = (
+        split(source, None, None, seed),
+        split(source, train_size, val_size, seed),
+    )
     assert numbers_of(first.test()) == numbers_of(second.test())
     assert numbers_of(first.available) == numbers_of(second.available)
-    assert sorted(numbers_of(first.available, first.test())) == list(range(len(source.train)))
+    assert sorted(numbers_of(first.available, first.test())) == list(
+        range(len(source.train))
+    )
     training = take_training(source, first.available, train_size, seed)
     assert len(training) == train_size
     assert counts_in(source, training).min() >= 1
@@ -134,7 +149,11 @@ def test_a_class_with_too_few_images_is_named_with_what_it_has_and_needs() -> No
 
 
 def test_sizes_that_do_not_fit_are_refused_with_what_there_is() -> None:
-    for train_size, val_size, named in ((50, 31, "train_size .* 49"), (None, 79, "val_size .* 78"), (1, None, "got 1")):
+    for train_size, val_size, named in (
+        (50, 31, "train_size .* 49"),
+        (None, 79, "val_size .* 78"),
+        (1, None, "got 1"),
+    ):
         with pytest.raises(DataError, match=named) as raised:
             split(source_of([50, 50]), train_size, val_size, 0)
         assert len(str(raised.value).splitlines()) == 1

@@ -23,12 +23,16 @@ ROWS = [(f"{number:02}.png", ("cat", "dog")[number % 2]) for number in range(12)
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     for number in range(12):
-        Image.new("RGB", (8, 8), (20 * number, 0, 0)).save(tmp_path / f"{number:02}.png")
+        Image.new("RGB", (8, 8), (20 * number, 0, 0)).save(
+            tmp_path / f"{number:02}.png"
+        )
     return tmp_path
 
 
 def written(place: Path, content: str | bytes, name: str = "a.csv") -> Path:
-    (place / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    (place / name).write_bytes(
+        content.encode() if isinstance(content, str) else content
+    )
     return place / name
 
 
@@ -39,8 +43,13 @@ def csv_of(rows: Any, head: str = "path,label", separator: str = ",") -> str:
 def labels_of(data: Path, **settings: Any) -> dict[str, str]:
     """By file, its class among the training images."""
     source = find_source(config_of(data, **settings))
-    names = [Path(source.train.items.name(number)).name for number in source.train.numbers]
-    return {name: source.class_names[label] for name, label in zip(names, source.train.labels.tolist(), strict=True)}
+    names = [
+        Path(source.train.items.name(number)).name for number in source.train.numbers
+    ]
+    return {
+        name: source.class_names[label]
+        for name, label in zip(names, source.train.labels.tolist(), strict=True)
+    }
 
 
 def refused(data: Path, named: str, **settings: Any) -> None:
@@ -85,7 +94,9 @@ def test_classes_are_text_or_whole_numbers(place: Path) -> None:
         ([2**53, 2**53 + 1], ("9007199254740992", "9007199254740993")),
     ):
         column = (labels * 6)[:12]
-        pandas.DataFrame({"path": paths, "label": column}).to_parquet(place / "a.parquet")
+        pandas.DataFrame({"path": paths, "label": column}).to_parquet(
+            place / "a.parquet"
+        )
         assert find_source(config_of(place / "a.parquet")).class_names == classes
     data = written(place, csv_of(zip(paths, ["NA", "None"] * 6, strict=True)))
     assert find_source(config_of(data)).class_names == ("NA", "None")
@@ -101,7 +112,10 @@ def test_csv_and_parquet_have_the_same_classes(place: Path) -> None:
             if any(one % 1 for one in labels):
                 refused(place / name, "21.5")
             else:
-                expected = {path: str(round(one)) for (path, _), one in zip(ROWS, column, strict=True)}
+                expected = {
+                    path: str(round(one))
+                    for (path, _), one in zip(ROWS, column, strict=True)
+                }
                 assert labels_of(place / name) == expected
 
 
@@ -114,7 +128,11 @@ def test_classes_that_are_nearly_equal_are_named(place: Path) -> None:
         (["a b", "C", "a_b", "c"], "'C' and 'c', 'a b' and 'a_b'", 4),
         (["caf\u00e9", "dog", "cafe\u0301", "dog"], None, 2),
         (["cat", "dog", "cat;dog", "emu"], "--label-separator ';'", 4),
-        (["['cat']", "['dog']", "\"['cat', 'dog']\"", "emu"], "--label-separator ','", 4),
+        (
+            ["['cat']", "['dog']", "\"['cat', 'dog']\"", "emu"],
+            "--label-separator ','",
+            4,
+        ),
         (["Nice, France", "Bonn, Germany"], None, 2),
         (["cat", "cat\u200b"], "look alike", 2),
         (["-1", "1"], None, 2),
@@ -122,7 +140,12 @@ def test_classes_that_are_nearly_equal_are_named(place: Path) -> None:
         (["1", "10", "100", "11"], None, 4),
     ):
         rows = zip(paths, (labels * 6)[:12], strict=True)
-        data = written(place, csv_of([(path, one if one[0] == '"' else f'"{one}"') for path, one in rows]))
+        data = written(
+            place,
+            csv_of(
+                [(path, one if one[0] == '"' else f'"{one}"') for path, one in rows]
+            ),
+        )
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             assert len(find_source(config_of(data)).class_names) == n_classes
@@ -139,16 +162,25 @@ def test_names_without_folder_and_ending_are_files_by_two_options(place: Path) -
     data = written(place, csv_of(rows, "id_code,diagnosis"))
     columns = {"path_column": "id_code", "label_column": "diagnosis"}
     for ending in (".png", "png"):
-        assert labels_of(data, image_folder="images", image_ending=ending, **columns) == dict(ROWS)
+        assert labels_of(
+            data, image_folder="images", image_ending=ending, **columns
+        ) == dict(ROWS)
     refused(data, "--image-folder", **columns)
-    pandas.DataFrame({"path": [7, 8], "label": ["a", "b"]}).to_parquet(place / "numbers.parquet")
+    pandas.DataFrame({"path": [7, 8], "label": ["a", "b"]}).to_parquet(
+        place / "numbers.parquet"
+    )
     for number in (7, 8):
         Image.new("RGB", (8, 8)).save(place / f"{number}.png")
-    assert labels_of(place / "numbers.parquet", image_ending=".png") == {"7.png": "a", "8.png": "b"}
+    assert labels_of(place / "numbers.parquet", image_ending=".png") == {
+        "7.png": "a",
+        "8.png": "b",
+    }
     refused(place, "a.csv")
 
 
-def test_accents_of_paths_and_columns_may_have_another_form_than_files(place: Path) -> None:
+def test_accents_of_paths_and_columns_may_have_another_form_than_files(
+    place: Path,
+) -> None:
     rows = [(f"cafe\u0301 {path}", label) for path, label in ROWS]
     for path, _ in ROWS:
         (place / path).rename(place / f"caf\u00e9 {path}")
@@ -161,11 +193,25 @@ def test_splits_are_those_of_the_column_and_may_lack_a_class(place: Path) -> Non
     parts = ("Train", "training", "train", "valid", "dev", "Test")
     rows = [(*row, parts[number // 2]) for number, row in enumerate(ROWS[:11])]
     data = written(place, csv_of(rows, "path,label,split"))
-    search, evaluation = load_search_data(config_of(data)), load_evaluation_data(config_of(data))
-    assert (len(search.train), len(search.val), evaluation.n_test, search.test_images) == (6, 4, 1, 0)
+    search, evaluation = (
+        load_search_data(config_of(data)),
+        load_evaluation_data(config_of(data)),
+    )
+    assert (
+        len(search.train),
+        len(search.val),
+        evaluation.n_test,
+        search.test_images,
+    ) == (6, 4, 1, 0)
     assert len(labels_of(data, split_column="none")) == 11
-    refused(written(place, csv_of([(*row, "extra") for row in ROWS], "path,label,split")), "'extra'")
-    refused(written(place, csv_of([(*row, "holdout") for row in ROWS], "path,label,split")), "'holdout'")
+    refused(
+        written(place, csv_of([(*row, "extra") for row in ROWS], "path,label,split")),
+        "'extra'",
+    )
+    refused(
+        written(place, csv_of([(*row, "holdout") for row in ROWS], "path,label,split")),
+        "'holdout'",
+    )
     rows[-1] = (ROWS[10][0], "emu", "test")
     refused(written(place, csv_of(rows, "path,label,split")), "'emu'")
 
@@ -188,7 +234,11 @@ def test_tables_that_cannot_be_used_are_refused_by_what_is_wrong(place: Path) ->
     ):
         refused(written(place, content), named)
     refused(written(place, csv_of(ROWS)), "'labels'", label_column="labels")
-    refused(written(place, csv_of([*ROWS, ("none.png", "cat")])), "none.png", skip_broken=False)
+    refused(
+        written(place, csv_of([*ROWS, ("none.png", "cat")])),
+        "none.png",
+        skip_broken=False,
+    )
     tables: tuple[tuple[Any, str, str | None], ...] = (
         ([0.5] * 12, "0.5", None),
         ([[1, 2]] * 12, "label", None),
@@ -197,10 +247,14 @@ def test_tables_that_cannot_be_used_are_refused_by_what_is_wrong(place: Path) ->
         ([1, 2] * 6, "two labels with ';'", ";"),
     )
     for labels, named, separator in tables:
-        pandas.DataFrame({"path": [path for path, _ in ROWS], "label": labels}).to_parquet(place / "b.parquet")
+        pandas.DataFrame(
+            {"path": [path for path, _ in ROWS], "label": labels}
+        ).to_parquet(place / "b.parquet")
         refused(place / "b.parquet", named, label_separator=separator)
     refused(written(place, b"PAR1 and no more", "c.parquet"), "c.parquet")
-    saved(place, datasets.ClassLabel(names=["a", "b"]), [0, 1] * 6).to_parquet(place / "d.parquet")
+    saved(place, datasets.ClassLabel(names=["a", "b"]), [0, 1] * 6).to_parquet(
+        place / "d.parquet"
+    )
     refused(place / "d.parquet", "save_to_disk")
 
 
@@ -210,10 +264,16 @@ SEVERAL = ["cat;dog", "dog", "", "cat; emu ", "dog;cat", "emu"] * 2
 
 
 def table_of_several(place: Path) -> Path:
-    return written(place, csv_of(zip([path for path, _ in ROWS], SEVERAL, strict=True)), "several.csv")
+    return written(
+        place,
+        csv_of(zip([path for path, _ in ROWS], SEVERAL, strict=True)),
+        "several.csv",
+    )
 
 
-def test_a_cell_has_the_labels_between_separators_and_an_empty_one_has_none(place: Path) -> None:
+def test_a_cell_has_the_labels_between_separators_and_an_empty_one_has_none(
+    place: Path,
+) -> None:
     data, settings = table_of_several(place), {"label_separator": ";"}
     source = find_source(config_of(data, **settings))
     assert source.class_names == ("cat", "dog", "emu")
@@ -246,36 +306,58 @@ def test_a_cell_has_the_labels_between_separators_and_an_empty_one_has_none(plac
 
 
 def saved(folder: Path, kind: Any, labels: Any, images: Any = None) -> Any:
-    pictures = images or [Image.new("RGB", (8, 8), (10 * number, 0, 0)) for number in range(len(labels))]
+    pictures = images or [
+        Image.new("RGB", (8, 8), (10 * number, 0, 0)) for number in range(len(labels))
+    ]
     features = datasets.Features({"image": datasets.Image(), "label": kind})
-    return datasets.Dataset.from_dict({"image": pictures, "label": labels}, features=features)
+    return datasets.Dataset.from_dict(
+        {"image": pictures, "label": labels}, features=features
+    )
 
 
-def test_a_class_label_keeps_its_order_and_other_labels_are_sorted(tmp_path: Path) -> None:
+def test_a_class_label_keeps_its_order_and_other_labels_are_sorted(
+    tmp_path: Path,
+) -> None:
     kind = datasets.ClassLabel(names=["z", "a"])
     saved(tmp_path, kind, [0, 1] * 8).save_to_disk(tmp_path / "a")
-    saved(tmp_path, datasets.Value("string"), ["z", "a"] * 8).rename_column("label", "species").save_to_disk(
-        tmp_path / "b"
-    )
+    saved(tmp_path, datasets.Value("string"), ["z", "a"] * 8).rename_column(
+        "label", "species"
+    ).save_to_disk(tmp_path / "b")
     first = find_source(config_of(tmp_path / "a"))
     second = find_source(config_of(tmp_path / "b", label_column="species"))
     assert (first.class_names, second.class_names) == (("z", "a"), ("a", "z"))
     images = first.train.read()
-    assert images.images[:, 0, 0, 0].tolist() == [*range(0, 160, 20), *range(10, 170, 20)]
+    assert images.images[:, 0, 0, 0].tolist() == [
+        *range(0, 160, 20),
+        *range(10, 170, 20),
+    ]
     assert images.labels.tolist() == [0] * 8 + [1] * 8
-    splits = datasets.DatasetDict(train=saved(tmp_path, kind, [0, 1] * 4), test=saved(tmp_path, kind, [0, -1]))
+    splits = datasets.DatasetDict(
+        train=saved(tmp_path, kind, [0, 1] * 4), test=saved(tmp_path, kind, [0, -1])
+    )
     splits.save_to_disk(tmp_path / "c")
     assert len(load_search_data(config_of(tmp_path / "c")).train) == 6
     refused(tmp_path / "c", "number 1")
 
 
-def test_saved_images_have_several_labels_by_lists_or_by_a_separator(tmp_path: Path) -> None:
+def test_saved_images_have_several_labels_by_lists_or_by_a_separator(
+    tmp_path: Path,
+) -> None:
     kind = datasets.ClassLabel(names=["b", "a"])
-    saved(tmp_path, datasets.Sequence(kind), [[0], [1]] * 8).save_to_disk(tmp_path / "one-hot")
+    saved(tmp_path, datasets.Sequence(kind), [[0], [1]] * 8).save_to_disk(
+        tmp_path / "one-hot"
+    )
     refused(tmp_path / "one-hot", "exactly one")
-    saved(tmp_path, datasets.Sequence(kind), [[0, 1], [1], [], [0]] * 5).save_to_disk(tmp_path / "lists")
-    saved(tmp_path, datasets.Value("string"), ["b;a", "a", "", "b"] * 5).save_to_disk(tmp_path / "texts")
-    for name, classes, settings in (("lists", ("b", "a"), {}), ("texts", ("a", "b"), {"label_separator": ";"})):
+    saved(tmp_path, datasets.Sequence(kind), [[0, 1], [1], [], [0]] * 5).save_to_disk(
+        tmp_path / "lists"
+    )
+    saved(tmp_path, datasets.Value("string"), ["b;a", "a", "", "b"] * 5).save_to_disk(
+        tmp_path / "texts"
+    )
+    for name, classes, settings in (
+        ("lists", ("b", "a"), {}),
+        ("texts", ("a", "b"), {"label_separator": ";"}),
+    ):
         source = find_source(config_of(tmp_path / name, **settings))
         assert source.class_names == classes
         by_name = source.train.labels[:4][:, [classes.index(one) for one in "ab"]]
@@ -283,11 +365,17 @@ def test_saved_images_have_several_labels_by_lists_or_by_a_separator(tmp_path: P
         assert len(load_search_data(config_of(tmp_path / name, **settings)).train) == 13
 
 
-def test_other_splits_and_a_test_split_without_labels_are_left_out_and_named(tmp_path: Path) -> None:
+def test_other_splits_and_a_test_split_without_labels_are_left_out_and_named(
+    tmp_path: Path,
+) -> None:
     kind = datasets.ClassLabel(names=["a", "b"])
     part = saved(tmp_path, kind, [0, 1] * 10)
-    datasets.DatasetDict(train=part, test=part, extra=part).save_to_disk(tmp_path / "extra")
-    datasets.DatasetDict(train=part, test=saved(tmp_path, kind, [-1] * 6)).save_to_disk(tmp_path / "hidden")
+    datasets.DatasetDict(train=part, test=part, extra=part).save_to_disk(
+        tmp_path / "extra"
+    )
+    datasets.DatasetDict(train=part, test=saved(tmp_path, kind, [-1] * 6)).save_to_disk(
+        tmp_path / "hidden"
+    )
     for name, n_test, named in (("extra", 20, "extra"), ("hidden", 4, "no labels")):
         evaluation = load_evaluation_data(config_of(tmp_path / name))
         assert evaluation.n_test == n_test
@@ -295,9 +383,13 @@ def test_other_splits_and_a_test_split_without_labels_are_left_out_and_named(tmp
         assert load_search_data(config_of(tmp_path / name)).facts == evaluation.facts
 
 
-def test_saved_datasets_that_cannot_be_used_are_refused_by_what_is_wrong(tmp_path: Path) -> None:
+def test_saved_datasets_that_cannot_be_used_are_refused_by_what_is_wrong(
+    tmp_path: Path,
+) -> None:
     kind = datasets.ClassLabel(names=["a", "b"])
-    parts = datasets.DatasetDict(train=saved(tmp_path, kind, [0, 1]), holdout=saved(tmp_path, kind, [0]))
+    parts = datasets.DatasetDict(
+        train=saved(tmp_path, kind, [0, 1]), holdout=saved(tmp_path, kind, [0])
+    )
     several = saved(tmp_path, datasets.Sequence(kind), [[0, 1], [1]])
     for case, (made, named) in enumerate(
         (
@@ -316,11 +408,17 @@ def test_saved_datasets_that_cannot_be_used_are_refused_by_what_is_wrong(tmp_pat
     for path in (tmp_path / "broken").glob("*.arrow"):
         path.write_bytes(b"nothing")
     refused(tmp_path / "broken", "broken")
-    pictures = [{"bytes": b"no image", "path": "1.png"}, *[Image.new("RGB", (8, 8))] * 15]
+    pictures = [
+        {"bytes": b"no image", "path": "1.png"},
+        *[Image.new("RGB", (8, 8))] * 15,
+    ]
     saved(tmp_path, kind, [0, 1] * 8, pictures).save_to_disk(tmp_path / "one")
     with pytest.raises(DataError, match="number 0"):
         find_source(config_of(tmp_path / "one", skip_broken=False)).train.read()
-    assert len(find_source(config_of(tmp_path / "one", skip_broken=True)).train.read()) == 15
+    assert (
+        len(find_source(config_of(tmp_path / "one", skip_broken=True)).train.read())
+        == 15
+    )
 
 
 # Arrays.
@@ -346,34 +444,79 @@ def test_arrays_have_their_usual_names_and_shapes(tmp_path: Path) -> None:
         data = npz(tmp_path, **dict(zip(names.split(), arrays, strict=True)))
         evaluation = load_evaluation_data(config_of(data))
         assert (len(evaluation.train), evaluation.n_test) == (20, 4)
-    for shape in ((20, 8, 8), (20, 8, 8, 1), (20, 8, 8, 3), (20, 1, 8, 8), (20, 3, 8, 8), (20, 8, 8, 4), (20, 4, 8, 8)):
+    for shape in (
+        (20, 8, 8),
+        (20, 8, 8, 1),
+        (20, 8, 8, 3),
+        (20, 1, 8, 8),
+        (20, 3, 8, 8),
+        (20, 8, 8, 4),
+        (20, 4, 8, 8),
+    ):
         images = noise(*shape)
         pool = find_source(config_of(npz(tmp_path, images=images, labels=labels))).train
-        last = np.moveaxis(images, 1, 3) if images.ndim == 4 and shape[1] < 8 else images.reshape(20, 8, 8, -1)
-        expected = np.repeat(last, 3 if last.shape[3] == 1 else 1, axis=3)[np.argsort(labels, kind="stable")]
+        last = (
+            np.moveaxis(images, 1, 3)
+            if images.ndim == 4 and shape[1] < 8
+            else images.reshape(20, 8, 8, -1)
+        )
+        expected = np.repeat(last, 3 if last.shape[3] == 1 else 1, axis=3)[
+            np.argsort(labels, kind="stable")
+        ]
         assert np.array_equal(pool.read().images.permute(0, 2, 3, 1).numpy(), expected)
 
 
 def test_labels_of_bytes_are_text(tmp_path: Path) -> None:
-    data = npz(tmp_path, images=noise(4, 8, 8), labels=np.array(["é", "b", "é", "b"]).astype(object).tolist())
-    coded = npz(tmp_path, images=noise(4, 8, 8), labels=np.char.encode(["é", "b", "é", "b"], "utf-8"))
-    assert find_source(config_of(coded)).class_names == find_source(config_of(data)).class_names == ("b", "é")
+    data = npz(
+        tmp_path,
+        images=noise(4, 8, 8),
+        labels=np.array(["é", "b", "é", "b"]).astype(object).tolist(),
+    )
+    coded = npz(
+        tmp_path,
+        images=noise(4, 8, 8),
+        labels=np.char.encode(["é", "b", "é", "b"], "utf-8"),
+    )
+    assert (
+        find_source(config_of(coded)).class_names
+        == find_source(config_of(data)).class_names
+        == ("b", "é")
+    )
 
 
 def test_other_sizes_are_resized_as_pil_resizes_a_grey_image(tmp_path: Path) -> None:
     images = noise(20, 16, 16, 4)
-    found = find_source(config_of(npz(tmp_path, images=images, labels=[0, 1] * 10))).train.take(np.array([0])).read()
+    found = (
+        find_source(config_of(npz(tmp_path, images=images, labels=[0, 1] * 10)))
+        .train.take(np.array([0]))
+        .read()
+    )
     for channel in range(4):
-        expected = Image.fromarray(images[0, ..., channel]).resize((8, 8), Image.Resampling.BILINEAR)
+        expected = Image.fromarray(images[0, ..., channel]).resize(
+            (8, 8), Image.Resampling.BILINEAR
+        )
         assert np.array_equal(found.images[0, channel].numpy(), np.asarray(expected))
 
 
-def test_arrays_that_cannot_be_used_are_refused_by_what_is_wrong(tmp_path: Path) -> None:
+def test_arrays_that_cannot_be_used_are_refused_by_what_is_wrong(
+    tmp_path: Path,
+) -> None:
     images, labels = noise(20, 8, 8), np.arange(20) % 2
     for arrays, named in (
         ({"images": images}, "images and labels"),
-        ({"train_images": images, "train_labels": labels, "TestX": images, "TestY": labels}, "x_test, y_test"),
-        ({"images": images, "labels": labels, "x_train": images, "y_train": labels}, "no others"),
+        (
+            {
+                "train_images": images,
+                "train_labels": labels,
+                "TestX": images,
+                "TestY": labels,
+            },
+            "x_test, y_test",
+        ),
+        (
+            {"images": images, "labels": labels, "x_train": images, "y_train": labels},
+            "no others",
+        ),
         ({"extra_images": images, "extra_labels": labels}, "extra"),
         ({"images": images, "labels": labels[:16]}, "16 labels"),
         ({"images": noise(20, 8, 8, 8), "labels": labels}, "(20, 8, 8, 8)"),
@@ -384,5 +527,7 @@ def test_arrays_that_cannot_be_used_are_refused_by_what_is_wrong(tmp_path: Path)
         ({"images": images, "labels": np.eye(2, dtype=int)[labels]}, "one-hot"),
     ):
         refused(npz(tmp_path, **arrays), named)
-    (tmp_path / "a.npz").write_bytes(npz(tmp_path, images=images, labels=labels).read_bytes()[:-5])
+    (tmp_path / "a.npz").write_bytes(
+        npz(tmp_path, images=images, labels=labels).read_bytes()[:-5]
+    )
     refused(tmp_path / "a.npz", "a.npz")

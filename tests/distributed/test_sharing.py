@@ -47,15 +47,21 @@ def test_rows_of_all_processes_are_those_of_the_batch() -> None:
         with collectives.n_repeats(n_repeats):
             parts = each(lambda: collectives.local_shard(ROWS))
         # First one copy of every image, then the next of every image.
-        put_together = torch.stack([part.view(n_repeats, -1, 2) for part in parts], dim=1).view(12, 2)
+        put_together = torch.stack(
+            [part.view(n_repeats, -1, 2) for part in parts], dim=1
+        ).view(12, 2)
         assert torch.equal(put_together, ROWS)
-    assert torch.equal(torch.cat(each(lambda: collectives.local_shard(ROWS.T, dim=1)), dim=1), ROWS.T)
+    assert torch.equal(
+        torch.cat(each(lambda: collectives.local_shard(ROWS.T, dim=1)), dim=1), ROWS.T
+    )
 
 
 def test_draws_of_all_processes_are_those_of_one() -> None:
     def drawn(n: int) -> Tensor:
         generator = seeded(3)
-        return collectives.draw_then_shard(n, lambda n: torch.rand(n, 5, generator=generator))
+        return collectives.draw_then_shard(
+            n, lambda n: torch.rand(n, 5, generator=generator)
+        )
 
     assert torch.equal(torch.cat(each(lambda: drawn(2))), drawn(6))
 
@@ -76,14 +82,27 @@ def refused() -> int:
 def normalized(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Output and running statistics, of a layer in training mode."""
     mean, variance = torch.full((2, 3), 2.0, dtype=x.dtype)
-    return F.batch_norm(x, mean, variance, weight, weight + 1, training=True, momentum=0.3), mean, variance
+    return (
+        F.batch_norm(
+            x, mean, variance, weight, weight + 1, training=True, momentum=0.3
+        ),
+        mean,
+        variance,
+    )
 
 
 def of_batch_norm() -> dict[str, Tensor]:
-    """Values, gradients, a tangent, and the gradient of what comes of a tangent, of all rows of a batch."""
+    """Values, gradients, a tangent, and the gradient of what comes of a tangent, of all
+    rows of a batch.
+    """
     whole = torch.randn(8, 3, 2, 2, generator=seeded(1), dtype=torch.float64)
-    direction, seen = (torch.randn(whole.shape, generator=seeded(n), dtype=torch.float64) for n in (2, 3))
-    x, along, seen = (collectives.local_shard(one).clone() for one in (whole, direction, seen))
+    direction, seen = (
+        torch.randn(whole.shape, generator=seeded(n), dtype=torch.float64)
+        for n in (2, 3)
+    )
+    x, along, seen = (
+        collectives.local_shard(one).clone() for one in (whole, direction, seen)
+    )
     weight = torch.tensor([0.5, 1.0, -2.0], dtype=torch.float64).requires_grad_()
     x.requires_grad_()
     along.requires_grad_()
@@ -91,8 +110,11 @@ def of_batch_norm() -> dict[str, Tensor]:
         y, mean, variance = normalized(x, weight)
         of_x, of_weight = torch.autograd.grad((y * seen).square().sum(), [x, weight])
         with forward_ad.dual_level():
-            tangent = forward_ad.unpack_dual(normalized(forward_ad.make_dual(x, along), weight)[0]).tangent
-        # Not with respect to x: there, what PyTorch 2.15 gives for its own batch_norm is not the derivative.
+            tangent = forward_ad.unpack_dual(
+                normalized(forward_ad.make_dual(x, along), weight)[0]
+            ).tangent
+        # Not with respect to x: there, what PyTorch 2.15 gives for its own batch_norm
+        # is not the derivative.
     (of_tangent,) = torch.autograd.grad((tangent * seen).sum(), [along])
     return {
         "y": collectives.all_gather(y),
@@ -110,7 +132,11 @@ def dropped() -> Tensor:
     x = collectives.local_shard(torch.ones(6, 50, dtype=torch.float64))
     with whole_batch_layers():
         # What drops nothing, or all, draws nothing.
-        return collectives.all_gather(nn.Dropout(0.4)(nn.Dropout(0.0)(x)) + nn.Dropout(1.0)(x) + nn.Dropout(0.7)(x))
+        return collectives.all_gather(
+            nn.Dropout(0.4)(nn.Dropout(0.0)(x))
+            + nn.Dropout(1.0)(x)
+            + nn.Dropout(0.7)(x)
+        )
 
 
 def mixed() -> list[Tensor]:
@@ -121,7 +147,10 @@ def mixed() -> list[Tensor]:
     for labels in (torch.arange(6), several):
         images, own = collectives.local_shard(whole), collectives.local_shard(labels)
         images, both = mix(images, own, Mixing(0.5, 1.0, 1.0, 1.0), generator)
-        found += [*map(collectives.all_gather, (images, both.labels, both.partners)), both.share]
+        found += [
+            *map(collectives.all_gather, (images, both.labels, both.partners)),
+            both.share,
+        ]
     return found
 
 
@@ -153,7 +182,9 @@ def all_of_it() -> dict[str, Any]:
         "gathered": draw_then_shard,
         "shared": unlike,
         "mean": collectives.mean(torch.tensor(float(rank()))),
-        "means": collectives.means([torch.full((2,), float(rank())), torch.tensor(2.0 * rank())]),
+        "means": collectives.means(
+            [torch.full((2,), float(rank())), torch.tensor(2.0 * rank())]
+        ),
         "gradient": parameter.grad,
         "broadcast_from_rank0": broadcast_from_rank0(lambda: f"made by {rank()}"),
         "rank0_first": rank0_first(lambda: f"made by {rank()}"),
@@ -179,7 +210,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return shared_by(N_PROCESSES, all_of_it, tmp_path_factory.mktemp("rows") / "two")
 
 
-def test_collectives_return_what_all_processes_have(found: list[dict[str, Any]]) -> None:
+def test_collectives_return_what_all_processes_have(
+    found: list[dict[str, Any]],
+) -> None:
     for one in found:
         assert torch.equal(one["gathered"], ROWS)
         assert one["mean"] == 0.5
@@ -190,12 +223,15 @@ def test_collectives_return_what_all_processes_have(found: list[dict[str, Any]])
         assert one["broadcast_from_rank0"] == "made by 0"
         assert one["errors"][:2] == ["no", "no"]
         assert one["errors"][2].startswith(
-            "the network must be the same in all processes, but differs between process 1"
+            "the network must be the same in all processes, but differs between"
+            " process 1"
         )
     assert [one["rank0_first"] for one in found] == ["made by 0", "made by 1"]
 
 
-def test_batch_norm_and_dropout_are_those_of_the_whole_batch(found: list[dict[str, Any]]) -> None:
+def test_batch_norm_and_dropout_are_those_of_the_whole_batch(
+    found: list[dict[str, Any]],
+) -> None:
     alone = of_batch_norm()
     for one in found:
         for name, value in one["batch_norm"].items():
@@ -209,7 +245,10 @@ def test_a_batch_is_mixed_as_one_process_mixes_it(found: list[dict[str, Any]]) -
 
 
 def test_what_several_processes_cannot_share_is_refused() -> None:
-    with override_rank(ProcessInfo(0, 3)), pytest.raises(SettingsError, match="3 processes, got 4"):
+    with (
+        override_rank(ProcessInfo(0, 3)),
+        pytest.raises(SettingsError, match="3 processes, got 4"),
+    ):
         BatchStream(small_images(20, seed=0), 4, seed=0)
     with override_rank(ProcessInfo(1, 2)):
         with pytest.raises(SettingsError, match="cuda:1"):
@@ -219,9 +258,13 @@ def test_what_several_processes_cannot_share_is_refused() -> None:
 
 def test_an_error_of_the_others_is_one_line_that_names_the_reason() -> None:
     def fails() -> None:
-        raise dist.DistBackendError("NCCL error in: x.cpp:5\nncclInvalidUsage\nDuplicate GPU detected : rank 1")
+        raise dist.DistBackendError(
+            "NCCL error in: x.cpp:5\nncclInvalidUsage\nDuplicate GPU detected : rank 1"
+        )
 
-    with pytest.raises(RunError, match=r"^another process .*Duplicate GPU detected : rank 1\)"):
+    with pytest.raises(
+        RunError, match=r"^another process .*Duplicate GPU detected : rank 1\)"
+    ):
         collectives.collective(fails)
 
 

@@ -1,4 +1,6 @@
-"""Executors: results, shared tensors, steps and errors of tasks, and that no process is left."""
+"""Executors: results, shared tensors, steps and errors of tasks, and that no process is
+left.
+"""
 
 import multiprocessing
 import multiprocessing.forkserver
@@ -22,7 +24,13 @@ from torch import Tensor
 from hba.data.loader import default_workers
 from hba.errors import HbaError, RunError, SettingsError
 from hba.executors import ray_executor
-from hba.executors.executor import Executor, ProcessExecutor, SerialExecutor, Shared, packed
+from hba.executors.executor import (
+    Executor,
+    ProcessExecutor,
+    SerialExecutor,
+    Shared,
+    packed,
+)
 from hba.executors.ray_executor import RayExecutor, connected, needed_by_task
 
 CPU = torch.device("cpu")
@@ -33,7 +41,9 @@ def prepare(value: int, tensors: tuple[Tensor, ...]) -> Any:
     return value, *tensors
 
 
-def add(task: int, shared: Any, step_done: Callable[[], None]) -> tuple[int, float, int]:
+def add(
+    task: int, shared: Any, step_done: Callable[[], None]
+) -> tuple[int, float, int]:
     """Writes into the first shared tensor, and reads the second one."""
     value, counts, numbers = shared
     step_done()
@@ -79,8 +89,13 @@ def test_machines(machines: Machines) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGINT")
-def test_an_interrupt_of_new_processes_is_left_to_the_one_that_started_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    submit, server = ProcessPoolExecutor.submit, cast(Any, multiprocessing.forkserver)._forkserver
+def test_an_interrupt_of_new_processes_is_left_to_the_one_that_started_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    submit, server = (
+        ProcessPoolExecutor.submit,
+        cast(Any, multiprocessing.forkserver)._forkserver,
+    )
     # One that another test has started outside of an executor lets interrupts through.
     server._stop()
 
@@ -92,7 +107,10 @@ def test_an_interrupt_of_new_processes_is_left_to_the_one_that_started_them(monk
 
     monkeypatch.setattr(ProcessPoolExecutor, "submit", submit_and_interrupt)
     shared = Shared(100, (torch.zeros(1), torch.ones(3)), prepare)
-    assert [result[:2] for _, result in ProcessExecutor(CPU, 1).run(add, [0], shared, lambda: None)] == [(100, 3.0)]
+    assert [
+        result[:2]
+        for _, result in ProcessExecutor(CPU, 1).run(add, [0], shared, lambda: None)
+    ] == [(100, 3.0)]
 
 
 def die(task: int, shared: Any, step_done: Callable[[], None]) -> None:
@@ -140,7 +158,9 @@ def until(condition: Callable[[], object], seconds: float = 240) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_processes_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     (tmp_path / "pids").mkdir()
-    (tmp_path / "script.py").write_text(SCRIPT.format(folder=str(tmp_path / "pids")), encoding="utf-8")
+    (tmp_path / "script.py").write_text(
+        SCRIPT.format(folder=str(tmp_path / "pids")), encoding="utf-8"
+    )
     parent = subprocess.Popen([sys.executable, str(tmp_path / "script.py")])
     until(lambda: list((tmp_path / "pids").iterdir()))
     (pid,) = (int(path.name) for path in (tmp_path / "pids").iterdir())
@@ -155,14 +175,20 @@ def test_what_cannot_be_pickled_is_refused_in_one_line() -> None:
         packed(multiprocessing.Lock())
 
 
-def test_functions_of_own_modules_are_sent_by_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "only_here.py").write_text("def double(x):\n    return 2 * x\n", encoding="utf-8")
+def test_functions_of_own_modules_are_sent_by_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "only_here.py").write_text(
+        "def double(x):\n    return 2 * x\n", encoding="utf-8"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     module = __import__("only_here")
     ray_executor._send_own_modules()
     content = packed(module.double)
     monkeypatch.delitem(sys.modules, "only_here")
-    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])
+    monkeypatch.setattr(
+        sys, "path", [path for path in sys.path if path != str(tmp_path)]
+    )
     assert pickle.loads(content)(4) == 8
 
 
@@ -175,14 +201,20 @@ def test_a_task_has_a_gpu_and_its_share_of_the_cpus() -> None:
         ([(1, 4)], "auto", (1, 1)),
     ):
         assert needed_by_task(device, sizes) == expected
-    for size, device, name in (((4, 0), "cuda", "GPU"), ((4, 1), "cuda:0", "cuda:0"), ((0, 0), "auto", "CPU")):
+    for size, device, name in (
+        ((4, 0), "cuda", "GPU"),
+        ((4, 1), "cuda:0", "cuda:0"),
+        ((0, 0), "auto", "CPU"),
+    ):
         with pytest.raises(SettingsError, match=name):
             needed_by_task(device, [size])
 
 
 def test_machines_with_another_version_are_refused() -> None:
     with pytest.raises(RunError, match="hba-augment"):
-        ray_executor._run_task({**ray_executor.VERSIONS, "hba-augment": "0.0.1"}, 1, b"", (b"", ()))
+        ray_executor._run_task(
+            {**ray_executor.VERSIONS, "hba-augment": "0.0.1"}, 1, b"", (b"", ())
+        )
 
 
 def test_no_cluster_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

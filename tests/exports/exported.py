@@ -21,9 +21,16 @@ SPACES = {
     "bilinear": search_space(interpolation="bilinear"),
     "pba": search_space("pba"),
     "stages": SearchSpace(
-        (*STAGED.values(), *(OPERATIONS[name] for name in ("Rotate", "Invert", "Cutout"))), 2, (0.2, 0.3, 0.5)
+        (
+            *STAGED.values(),
+            *(OPERATIONS[name] for name in ("Rotate", "Invert", "Cutout")),
+        ),
+        2,
+        (0.2, 0.3, 0.5),
     ),
-    "one slot": SearchSpace(search_space(operations=["Rotate"]).operations, 1, (0.0, 1.0)),
+    "one slot": SearchSpace(
+        search_space(operations=["Rotate"]).operations, 1, (0.0, 1.0)
+    ),
 }
 SPREADS = ("none", "magnitudes", "all", "by row")
 
@@ -35,8 +42,12 @@ def schedule_of(space: str, spread: str = "none", epochs: int = 4) -> Schedule:
     values = low + (high - low) * random.random((epochs, len(low)))
     schedule = Schedule(SPACES[space], values, (0.2, 0.4, 0.7))
     if spread == "by row":
-        return Schedule(SPACES[space], values, (0.2, 0.4, 0.7), spread=random.random(values.shape))
-    return schedule.with_spread({"none": 0.0}.get(spread, 0.8), probabilities=spread == "all")
+        return Schedule(
+            SPACES[space], values, (0.2, 0.4, 0.7), spread=random.random(values.shape)
+        )
+    return schedule.with_spread(
+        {"none": 0.0}.get(spread, 0.8), probabilities=spread == "all"
+    )
 
 
 def pictures() -> list[Image.Image]:
@@ -58,7 +69,9 @@ def augmented(transform: Any, image: Any, seed: int) -> Any:
         return transform(image)
 
 
-def imported_from(folder: Path, schedule: Schedule, to: str, name: str, monkeypatch: Any) -> Any:
+def imported_from(
+    folder: Path, schedule: Schedule, to: str, name: str, monkeypatch: Any
+) -> Any:
     """The module of a written file, as a program beside it would import it."""
     hba.export(schedule, to, folder / f"{name}.py")
     monkeypatch.syspath_prepend(folder)

@@ -37,15 +37,25 @@ def test_what_is_exported_is_exact() -> None:
     ):
         schedule = schedule_of(space, spread)
         found = check(hba.export(schedule, to), to, schedule, pictures())
-        assert found == tuple(Checked(epoch, 40, 0.0, 0.0) for epoch in (0, 1, 3)), space
+        assert found == tuple(Checked(epoch, 40, 0.0, 0.0) for epoch in (0, 1, 3)), (
+            space
+        )
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_recipes_are_exported(name: str) -> None:
     schedule = hba.load_policy(name)
     for to in ("torchvision", "kornia"):
-        assert [one.largest for one in check(hba.export(schedule, to), to, schedule, pictures())] == [0.0]
-    assert json.loads(hba.export(schedule, "albumentations"))["transform"]["__class_fullname__"] == "Compose"
+        assert [
+            one.largest
+            for one in check(hba.export(schedule, to), to, schedule, pictures())
+        ] == [0.0]
+    assert (
+        json.loads(hba.export(schedule, "albumentations"))["transform"][
+            "__class_fullname__"
+        ]
+        == "Compose"
+    )
 
 
 def test_what_differs_is_found() -> None:
@@ -55,7 +65,10 @@ def test_what_differs_is_found() -> None:
         ("TF.to_pil_image(inpt)", "TF.to_pil_image(255 - inpt)"),  # on tensors alone
     ):
         text = hba.export(schedule, "torchvision").replace(right, wrong)
-        assert max(one.largest for one in check(text, "torchvision", schedule, pictures())) > 50
+        assert (
+            max(one.largest for one in check(text, "torchvision", schedule, pictures()))
+            > 50
+        )
     with pytest.raises(SettingsError, match="its own random numbers"):
         check("{}", "albumentations", schedule, pictures())
     with pytest.raises(SettingsError, match="did you mean torchvision"):
@@ -83,18 +96,38 @@ def test_regularizers_are_left_out_and_named() -> None:
 def test_a_name_cannot_end_the_docstring() -> None:
     evil = 'dropout."""\nimport os\n"""\\'
     space = both().space
-    regularizers = (dataclasses.replace(space.regularizers[0], name=evil), *space.regularizers[1:])
-    schedule = dataclasses.replace(both(), space=dataclasses.replace(space, regularizers=regularizers))
+    regularizers = (
+        dataclasses.replace(space.regularizers[0], name=evil),
+        *space.regularizers[1:],
+    )
+    schedule = dataclasses.replace(
+        both(), space=dataclasses.replace(space, regularizers=regularizers)
+    )
     for to in ("torchvision", "kornia"):
         module = ast.parse(hba.export(schedule, to))
-        assert "dropout.????import os?????, weight_decay" in (ast.get_docstring(module) or "")
-        assert not [node for node in module.body if isinstance(node, ast.Import) and node.names[0].name == "os"]
+        assert "dropout.????import os?????, weight_decay" in (
+            ast.get_docstring(module) or ""
+        )
+        assert not [
+            node
+            for node in module.body
+            if isinstance(node, ast.Import) and node.names[0].name == "os"
+        ]
 
 
 def test_no_path_of_the_machine_is_in_a_file() -> None:
-    settings = {"data": "/home/me/animals", "classes": "/home/me/classes.txt", "init_from": {"name": "/home/me/a.json"}}
+    settings = {
+        "data": "/home/me/animals",
+        "classes": "/home/me/classes.txt",
+        "init_from": {"name": "/home/me/a.json"},
+    }
     seen = {"keys": "/9j/4AAQ"}
-    origin = {"algorithm": "race", "dataset": "/home/me/animals/train", "settings": settings, "images_seen": seen}
+    origin = {
+        "algorithm": "race",
+        "dataset": "/home/me/animals/train",
+        "settings": settings,
+        "images_seen": seen,
+    }
     schedule = dataclasses.replace(schedule_of("hba").only(0), provenance=origin)
     for to in TARGETS:
         text = hba.export(schedule, to)
@@ -104,20 +137,34 @@ def test_no_path_of_the_machine_is_in_a_file() -> None:
 
 
 @pytest.mark.parametrize("to", ["torchvision", "kornia"])
-def test_a_file_says_that_it_is_generated_and_passes_a_user_s_strict_checks(to: str, tmp_path: Path) -> None:
+def test_a_file_says_that_it_is_generated_and_passes_a_user_s_strict_checks(
+    to: str, tmp_path: Path
+) -> None:
     file = tmp_path / "augment.py"
     head = hba.export(schedule_of("stages"), to, file).splitlines()[0]
     assert "@generated" in head
     assert hba.__version__ in head
     for check_of in (["check", "--select", "ALL"], ["format", "--check"]):
-        command = [sys.executable, "-m", "ruff", *check_of, "--isolated", "--no-cache", str(file)]
+        command = [
+            sys.executable,
+            "-m",
+            "ruff",
+            *check_of,
+            "--isolated",
+            "--no-cache",
+            str(file),
+        ]
         subprocess.run(command, check=True, capture_output=True)
     assert "@generated" in hba.export("overhead", "albumentations")[:40]
 
 
-@pytest.mark.parametrize("name", ["torch", "kornia", "PIL", "copy", "random", "sympy", "class", "my-policy"])
+@pytest.mark.parametrize(
+    "name", ["torch", "kornia", "PIL", "copy", "random", "sympy", "class", "my-policy"]
+)
 def test_a_file_that_would_hide_a_module_is_refused(name: str, tmp_path: Path) -> None:
-    """Of Python, or of a library, also one that only PyTorch needs; and names that cannot be imported."""
+    """Of Python, or of a library, also one that only PyTorch needs; and names that
+    cannot be imported.
+    """
     for to in ("torchvision", "kornia"):
         with pytest.raises(SettingsError, match=name):
             hba.export("overhead", to, tmp_path / f"{name}.py")

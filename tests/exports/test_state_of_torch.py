@@ -32,7 +32,11 @@ STATES: Mapping[str, Callable[[], Any]] = {
 
 def state() -> tuple[Any, ...]:
     return (
-        *(torch.get_default_dtype(), torch.get_default_device(), torch.is_autocast_enabled("cpu")),
+        *(
+            torch.get_default_dtype(),
+            torch.get_default_device(),
+            torch.is_autocast_enabled("cpu"),
+        ),
         *(torch.is_inference_mode_enabled(), torch.is_grad_enabled()),
     )
 
@@ -41,13 +45,21 @@ def test_transforms_and_exports_give_the_same_pixels() -> None:
     schedule = schedule_of("stages", "magnitudes")
     image, levels = pictures()[0], TF.pil_to_tensor(pictures()[0])
     floats = levels[None] / 255
-    modules = {to: module_of(hba.export(schedule, to)) for to in ("torchvision", "kornia")}
+    modules = {
+        to: module_of(hba.export(schedule, to)) for to in ("torchvision", "kornia")
+    }
 
     def all_augmented() -> list[np.ndarray]:
         transform, exported = schedule.transform(), modules["torchvision"].transform()
-        found = [augmented(transform, one, 0) for one in (image, np.array(image), levels, floats[0], floats)]
+        found = [
+            augmented(transform, one, 0)
+            for one in (image, np.array(image), levels, floats[0], floats)
+        ]
         found += [augmented(exported, one, 0) for one in (image, levels)]
-        found += [augmented(one, floats, 0) for one in (schedule.policy(0), modules["kornia"].policy())]
+        found += [
+            augmented(one, floats, 0)
+            for one in (schedule.policy(0), modules["kornia"].policy())
+        ]
         return [np.asarray(one) for one in found]
 
     expected = all_augmented()
@@ -60,11 +72,20 @@ def test_transforms_and_exports_give_the_same_pixels() -> None:
 
 
 def test_searches_and_evaluations_compute_the_same() -> None:
-    settings: dict[str, Any] = {"epochs": 1, "train_size": 40, "image_size": 8, "model": "wrn-10-1"}
+    settings: dict[str, Any] = {
+        "epochs": 1,
+        "train_size": 40,
+        "image_size": 8,
+        "model": "wrn-10-1",
+    }
 
     def computed() -> tuple[np.ndarray, Any]:
-        schedule: Any = hba.search("digits", space="hba", val_size=20, **settings).schedule
-        found = hba.evaluate(schedule, "digits", against=["none"], seeds=1, jobs=1, **settings)
+        schedule: Any = hba.search(
+            "digits", space="hba", val_size=20, **settings
+        ).schedule
+        found = hba.evaluate(
+            schedule, "digits", against=["none"], seeds=1, jobs=1, **settings
+        )
         return schedule.values, [row.by_seed("test_loss") for row in found.rows]
 
     values, losses = computed()

@@ -10,7 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from exported import SPACES, SPREADS, augmented, imported_from, module_of, pictures, schedule_of
+from exported import (
+    SPACES,
+    SPREADS,
+    augmented,
+    imported_from,
+    module_of,
+    pictures,
+    schedule_of,
+)
 from kornia.augmentation import AugmentationSequential
 from own_operations import DARKEN, GAMMA, GAMMA_FILE
 from PIL import Image
@@ -32,33 +40,47 @@ N_SEEDS = 4
 
 def number_that_differ(schedule: Schedule, progress: float) -> int:
     """Of images that both augment by the same random numbers."""
-    own, exported = schedule.transform(), module_of(hba.export(schedule, "torchvision")).transform()
+    own, exported = (
+        schedule.transform(),
+        module_of(hba.export(schedule, "torchvision")).transform(),
+    )
     own.set_progress(progress)
     exported.set_progress(progress)
     return sum(
-        augmented(own, image, seed).tobytes() != augmented(exported, image, seed).tobytes()
+        augmented(own, image, seed).tobytes()
+        != augmented(exported, image, seed).tobytes()
         for image in pictures()
         for seed in range(N_SEEDS)
     )
 
 
 def test_it_gives_the_pixels_of_the_schedule() -> None:
-    """Between two rows, a pixel may come from its neighbour if a magnitude differs in the last bit."""
+    """Between two rows, a pixel may come from its neighbour if a magnitude differs in
+    the last bit.
+    """
     for space, spread in itertools.product(SPACES, SPREADS):
         schedule = schedule_of(space, spread)
         assert number_that_differ(schedule, 1 / 3) == 0, (space, spread)
         assert number_that_differ(schedule, 0.41) <= 1, (space, spread)
 
 
-def test_set_epoch_means_what_it_does_in_hba_and_the_last_epoch_is_the_default() -> None:
+def test_set_epoch_means_what_it_does_in_hba_and_the_last_epoch_is_the_default() -> (
+    None
+):
     schedule, image = schedule_of("hba", "magnitudes"), pictures()[0]
-    own, exported = schedule.transform(), module_of(hba.export(schedule, "torchvision")).transform()
+    own, exported = (
+        schedule.transform(),
+        module_of(hba.export(schedule, "torchvision")).transform(),
+    )
     for place in (None, (0, 4), (3, 4), (2, 7), (0, 1)):
         if place is not None:
             own.set_epoch(*place)
             exported.set_epoch(*place)
         for seed in range(8):
-            assert augmented(own, image, seed).tobytes() == augmented(exported, image, seed).tobytes(), place
+            assert (
+                augmented(own, image, seed).tobytes()
+                == augmented(exported, image, seed).tobytes()
+            ), place
     with pytest.raises(ValueError, match=r"\[0, 3\]"):
         exported.set_epoch(4, 4)
     with pytest.raises(ValueError, match=r"\[0, 1\]"):
@@ -83,18 +105,36 @@ def test_tensors_are_augmented_as_the_same_pil_image_and_labels_pass() -> None:
 def test_what_it_cannot_augment_is_refused() -> None:
     exported = module_of(hba.export(schedule_of("hba"), "torchvision")).transform()
     image = Image.new("RGB", (8, 8))
-    boxes = tv_tensors.BoundingBoxes(torch.zeros(1, 4), format="XYXY", canvas_size=(8, 8))
+    boxes = tv_tensors.BoundingBoxes(
+        torch.zeros(1, 4), format="XYXY", canvas_size=(8, 8)
+    )
     for given, named in (
         (torch.zeros(3, 8, 8), "float32"),
-        *((torch.zeros(shape, dtype=torch.uint8), r"uint8 \(") for shape in ((2, 3, 8, 8), (4, 8, 8), (8, 8, 3))),
+        *(
+            (torch.zeros(shape, dtype=torch.uint8), r"uint8 \(")
+            for shape in ((2, 3, 8, 8), (4, 8, 8), (8, 8, 3))
+        ),
         (torch.zeros(3, 8, 8, dtype=torch.uint16), "uint16"),
-        *((Image.new(mode, (8, 8)), f"{mode}; scale it to 8 bits") for mode in ("I;16", "I", "F")),
-        *((Image.new(mode, (8, 8)), rf"{mode}; use .convert") for mode in ("RGBA", "P", "1", "HSV")),
-        *((np.zeros((8, 8, 3), kind), "no PIL image") for kind in ("uint8", "uint16", "float32")),
+        *(
+            (Image.new(mode, (8, 8)), f"{mode}; scale it to 8 bits")
+            for mode in ("I;16", "I", "F")
+        ),
+        *(
+            (Image.new(mode, (8, 8)), rf"{mode}; use .convert")
+            for mode in ("RGBA", "P", "1", "HSV")
+        ),
+        *(
+            (np.zeros((8, 8, 3), kind), "no PIL image")
+            for kind in ("uint8", "uint16", "float32")
+        ),
         ((image, Image.new("L", (8, 8))), "more than one image"),
         ((image, boxes), "BoundingBoxes"),
     ):
-        for composed in (exported, torch.nn.Sequential(exported), v2.Compose([exported])):
+        for composed in (
+            exported,
+            torch.nn.Sequential(exported),
+            v2.Compose([exported]),
+        ):
             with pytest.raises(TypeError, match=named) as refused:
                 composed(given)
             assert "\n" not in str(refused.value)
@@ -105,9 +145,18 @@ def test_what_it_cannot_augment_is_refused() -> None:
 def test_files_need_nothing_of_hba() -> None:
     for to in ("torchvision", "kornia"):
         module = ast.parse(hba.export("digits", to))
-        imported = {node.module for node in ast.walk(module) if isinstance(node, ast.ImportFrom)}
-        imported |= {one.name for node in ast.walk(module) if isinstance(node, ast.Import) for one in node.names}
-        packages = {str(name).partition(".")[0] for name in imported} - {*sys.stdlib_module_names}
+        imported = {
+            node.module for node in ast.walk(module) if isinstance(node, ast.ImportFrom)
+        }
+        imported |= {
+            one.name
+            for node in ast.walk(module)
+            if isinstance(node, ast.Import)
+            for one in node.names
+        }
+        packages = {str(name).partition(".")[0] for name in imported} - {
+            *sys.stdlib_module_names
+        }
         assert packages <= {"torch", "torchvision", "PIL", "numpy", "kornia"}, to
 
 
@@ -126,24 +175,38 @@ def test_copies_keep_their_place_and_persistent_workers_see_the_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first row does nothing, the second inverts every image."""
-    schedule = Schedule(SearchSpace((hba.OPERATIONS["Invert"],), 1, (0.0, 1.0)), np.array([[0.0], [1.0]]))
-    policy = imported_from(tmp_path, schedule, "torchvision", "policy_of_workers", monkeypatch).transform()
+    schedule = Schedule(
+        SearchSpace((hba.OPERATIONS["Invert"],), 1, (0.0, 1.0)),
+        np.array([[0.0], [1.0]]),
+    )
+    policy = imported_from(
+        tmp_path, schedule, "torchvision", "policy_of_workers", monkeypatch
+    ).transform()
     policy.set_progress(0.25)
     image = pictures()[0]
     for other in (copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))):
-        assert augmented(other, image, 1).tobytes() == augmented(policy, image, 1).tobytes()
-    loader = DataLoader(_Images(policy), batch_size=4, num_workers=2, persistent_workers=True)
+        assert (
+            augmented(other, image, 1).tobytes()
+            == augmented(policy, image, 1).tobytes()
+        )
+    loader = DataLoader(
+        _Images(policy), batch_size=4, num_workers=2, persistent_workers=True
+    )
     plain = TF.pil_to_tensor(image)
     for epoch, expected in ((0, plain), (1, 255 - plain), (0, plain)):
         policy.set_epoch(epoch, 2)
         assert all(torch.equal(image, expected) for batch in loader for image in batch)
 
 
-def test_files_that_could_not_work_are_refused(tmp_path: Path, registered: dict[str, Operation]) -> None:
+def test_files_that_could_not_work_are_refused(
+    tmp_path: Path, registered: dict[str, Operation]
+) -> None:
     (tmp_path / "mine.py").write_text(GAMMA_FILE, encoding="utf-8")
     load_operations_file(tmp_path / "mine.py")
     own = find_operation("Power")
-    schedule = Schedule(SearchSpace((hba.OPERATIONS["Invert"], own), 1), np.array([[0.5, 0.5, 1.0]]))
+    schedule = Schedule(
+        SearchSpace((hba.OPERATIONS["Invert"], own), 1), np.array([[0.5, 0.5, 1.0]])
+    )
     for to in ("torchvision", "kornia", "albumentations"):
         with pytest.raises(SettingsError, match="Power"):
             hba.export(schedule, to)
@@ -154,26 +217,39 @@ def test_files_that_could_not_work_are_refused(tmp_path: Path, registered: dict[
     assert not [*tmp_path.glob("*.*")]
 
 
-def test_operations_of_your_own_are_imported_from_their_module(registered: dict[str, Operation]) -> None:
+def test_operations_of_your_own_are_imported_from_their_module(
+    registered: dict[str, Operation],
+) -> None:
     for operation in (GAMMA, DARKEN):
         hba.register_operation(operation)
-    schedule = Schedule(SearchSpace((GAMMA, DARKEN), 1, (0.0, 0.0, 1.0)), np.array([[1.0, 2.0, 1.0]]))
+    schedule = Schedule(
+        SearchSpace((GAMMA, DARKEN), 1, (0.0, 0.0, 1.0)), np.array([[1.0, 2.0, 1.0]])
+    )
     image = pictures()[0]
     text = hba.export(schedule, "torchvision")
     assert "nothing else but own_operations." in text
     found = augmented(module_of(text).transform(), image, 0)
-    assert np.array_equal(np.array(found), np.array(augmented(schedule.transform(), image, 0)))
+    assert np.array_equal(
+        np.array(found), np.array(augmented(schedule.transform(), image, 0))
+    )
     batch = TF.pil_to_tensor(image)[None] / 255
     found = augmented(module_of(hba.export(schedule, "kornia")).policy(), batch, 0)
-    assert torch.allclose(found, (batch / 2) ** 2, atol=1e-6) or torch.allclose(found, batch**2 / 2, atol=1e-6)
+    assert torch.allclose(found, (batch / 2) ** 2, atol=1e-6) or torch.allclose(
+        found, batch**2 / 2, atol=1e-6
+    )
 
 
 def test_a_file_holds_what_it_uses_and_provenance_stays_words() -> None:
     for to, name in (("torchvision", "ImageEnhance"), ("kornia", "def equalize")):
         assert name in hba.export("digits", to)
         assert name not in hba.export(schedule_of("one slot"), to)
-    provenance = {"algorithm": 'lookahead"""\nimport os', "dataset": "C:\\Users\\ümlaut"}
+    provenance = {
+        "algorithm": 'lookahead"""\nimport os',
+        "dataset": "C:\\Users\\ümlaut",
+    }
     schedule = schedule_of("one slot")
-    text = hba.export(Schedule(schedule.space, schedule.values, provenance=provenance), "torchvision")
+    text = hba.export(
+        Schedule(schedule.space, schedule.values, provenance=provenance), "torchvision"
+    )
     assert "import os\n" not in text
     module_of(text)

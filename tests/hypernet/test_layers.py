@@ -1,4 +1,6 @@
-"""Hyper-layers against ordinary torch layers whose weights are written out by hand, image by image."""
+"""Hyper-layers against ordinary torch layers whose weights are written out by hand,
+image by image.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +20,10 @@ Case = tuple[Callable[[], nn.Module], tuple[int, ...]]
 
 
 def conv_case(channels_in: int = 6, **settings: Any) -> Case:
-    return lambda: nn.Conv2d(channels_in, 8, **{"kernel_size": 3, **settings}), (channels_in, *MAPS[1:])
+    return lambda: nn.Conv2d(channels_in, 8, **{"kernel_size": 3, **settings}), (
+        channels_in,
+        *MAPS[1:],
+    )
 
 
 LINEAR: dict[str, Case] = {
@@ -34,7 +39,9 @@ CONV: dict[str, Case] = {
     "conv in groups": conv_case(groups=2, bias=False, padding=1),
     "depthwise conv": conv_case(channels_in=4, groups=4),
     "1x1 conv": conv_case(kernel_size=1, stride=2, bias=False),
-    "conv with circular borders": conv_case(padding=(1, 2), padding_mode="circular", bias=False),
+    "conv with circular borders": conv_case(
+        padding=(1, 2), padding_mode="circular", bias=False
+    ),
 }
 MAP_CASES = [pytest.param(*case, id=name) for name, case in {**LINEAR, **CONV}.items()]
 ALL_CASES = [*MAP_CASES, pytest.param(lambda: nn.BatchNorm2d(6), MAPS, id="batch norm")]
@@ -49,12 +56,18 @@ def randn(*shape: int) -> Tensor:
 
 
 def ordinary(make: Callable[[], nn.Module]) -> nn.Module:
-    """The layer in float64 with random weights, and for BatchNorm with random running statistics."""
+    """The layer in float64 with random weights, and for BatchNorm with random running
+    statistics.
+    """
     torch.manual_seed(0)
     layer = make().double()
     for name, tensor in layer.state_dict().items():
         if tensor.is_floating_point():
-            tensor.copy_(torch.rand_like(tensor) + 0.5 if "var" in name else torch.randn_like(tensor))
+            tensor.copy_(
+                torch.rand_like(tensor) + 0.5
+                if "var" in name
+                else torch.randn_like(tensor)
+            )
     return layer
 
 
@@ -109,7 +122,9 @@ def test_each_image_gets_the_ordinary_layer_of_its_own_lambda(
     make: Callable[[], nn.Module], shape: tuple[int, ...]
 ) -> None:
     hyper, x, lam = random_hyper(make), randn(BATCH, *shape), randn(BATCH, N)
-    expected = torch.cat([layer_at(hyper, make, lam[i])(x[i : i + 1]) for i in range(BATCH)])
+    expected = torch.cat(
+        [layer_at(hyper, make, lam[i])(x[i : i + 1]) for i in range(BATCH)]
+    )
     torch.testing.assert_close(run(hyper, x, lam), expected)
 
 
@@ -125,7 +140,9 @@ def test_a_new_hyper_layer_is_the_layer_it_replaces_whatever_lambda_is(
 
 GRADIENT_CASES = [
     pytest.param(lambda: nn.Linear(2, 3), (2,), id="linear"),
-    pytest.param(lambda: nn.Conv2d(2, 2, 2, stride=2, padding=1, groups=2), (2, 3, 3), id="conv"),
+    pytest.param(
+        lambda: nn.Conv2d(2, 2, 2, stride=2, padding=1, groups=2), (2, 3, 3), id="conv"
+    ),
     pytest.param(lambda: nn.BatchNorm2d(2), (2, 2, 2), id="batch norm"),
 ]
 
@@ -140,11 +157,15 @@ def test_gradients_with_respect_to_lambda_images_and_parameters_equal_finite_dif
 
     def output(x: Tensor, lam: Tensor, *values: Tensor) -> Tensor:
         hyper.context.lam = lam
-        return torch.func.functional_call(hyper, dict(zip(names, values, strict=True)), (x,))
+        return torch.func.functional_call(
+            hyper, dict(zip(names, values, strict=True)), (x,)
+        )
 
     x = randn(3, *shape).requires_grad_()
     lam = (randn(3, N) if per_image else randn(N)).requires_grad_()
-    values = [parameter.detach().clone().requires_grad_() for parameter in hyper.parameters()]
+    values = [
+        parameter.detach().clone().requires_grad_() for parameter in hyper.parameters()
+    ]
     assert torch.autograd.gradcheck(output, (x, lam, *values), fast_mode=True)
 
 
@@ -158,6 +179,10 @@ def test_plain_is_an_ordinary_layer_with_equal_output(
     assert type(plain) is type(make())
     assert repr(plain) == repr(make())
     assert plain.training == training
-    assert [name for name, _ in plain.named_parameters()] == [name for name, _ in make().named_parameters()]
+    assert [name for name, _ in plain.named_parameters()] == [
+        name for name, _ in make().named_parameters()
+    ]
     torch.testing.assert_close(plain(x), layer_at(hyper, make, lam).train(training)(x))
-    torch.testing.assert_close(run(hyper, x, lam), layer_at(hyper, make, lam).train(training)(x))
+    torch.testing.assert_close(
+        run(hyper, x, lam), layer_at(hyper, make, lam).train(training)(x)
+    )

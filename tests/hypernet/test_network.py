@@ -1,4 +1,6 @@
-"""HyperNetwork: which layers it replaces, and that it stays the given network otherwise."""
+"""HyperNetwork: which layers it replaces, and that it stays the given network
+otherwise.
+"""
 
 from typing import Any
 
@@ -21,7 +23,9 @@ STRATEGIES = ("first-bn", "bn", "first-conv", "conv", "conv+bn", "all", "every")
 
 
 class Small(nn.Module):
-    """Runs its layers in another order than it defines them, with a hidden linear layer."""
+    """Runs its layers in another order than it defines them, with a hidden linear
+    layer.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +68,9 @@ def randn(*shape: int, seed: int = 1) -> Tensor:
 
 
 def trained(sharing: str) -> HyperNetwork:
-    """With parameters moved at random and running statistics that batches have left their mark on."""
+    """With parameters moved at random and running statistics that batches have left
+    their mark on.
+    """
     hyper = HyperNetwork(make(), N, sharing)
     source = torch.Generator().manual_seed(2)
     with torch.no_grad():
@@ -76,11 +82,15 @@ def trained(sharing: str) -> HyperNetwork:
 
 
 def hyper_names(network: nn.Module) -> list[str]:
-    return [name for name, layer in network.named_modules() if isinstance(layer, HyperLayer)]
+    return [
+        name for name, layer in network.named_modules() if isinstance(layer, HyperLayer)
+    ]
 
 
 @each("sharing", STRATEGIES)
-def test_exactly_the_layers_of_the_strategy_are_replaced_each_by_its_kind(sharing: str) -> None:
+def test_exactly_the_layers_of_the_strategy_are_replaced_each_by_its_kind(
+    sharing: str,
+) -> None:
     before = dict(make().named_modules())
     hyper = HyperNetwork(make(), N, sharing)
     assert hyper_names(hyper.model) == SMALL[sharing]
@@ -92,7 +102,9 @@ def test_exactly_the_layers_of_the_strategy_are_replaced_each_by_its_kind(sharin
 
 @each("training", [True, False])
 @each("sharing", STRATEGIES)
-def test_at_the_start_the_output_is_the_models_whatever_lambda_is(sharing: str, training: bool) -> None:
+def test_at_the_start_the_output_is_the_models_whatever_lambda_is(
+    sharing: str, training: bool
+) -> None:
     model, x = make().train(training), randn(BATCH, 3, 12, 12)
     expected = model(x)
     hyper = HyperNetwork(model, N, sharing)
@@ -113,7 +125,9 @@ def test_plain_is_an_ordinary_network_with_the_output_at_lambda(sharing: str) ->
 
 @each("per_image", [False, True])
 @each("sharing", STRATEGIES)
-def test_the_gradient_of_the_validation_loss_equals_central_differences(sharing: str, per_image: bool) -> None:
+def test_the_gradient_of_the_validation_loss_equals_central_differences(
+    sharing: str, per_image: bool
+) -> None:
     hyper = trained(sharing).double()
     x, labels = randn(BATCH, 3, 12, 12).double(), torch.arange(BATCH) % 3
     lam = randn(BATCH, N, seed=2).double() if per_image else randn(N, seed=2).double()
@@ -129,37 +143,62 @@ def test_the_gradient_of_the_validation_loss_equals_central_differences(sharing:
     assert float(expected.abs().max()) > 1e-4
     lam.requires_grad_()
     (gradient,) = torch.autograd.grad(loss(lam), lam)
-    torch.testing.assert_close(gradient, expected.reshape(lam.shape), rtol=1e-5, atol=1e-9)
+    torch.testing.assert_close(
+        gradient, expected.reshape(lam.shape), rtol=1e-5, atol=1e-9
+    )
 
 
 def test_the_gradient_of_a_two_parameter_quadratic_is_the_closed_form() -> None:
-    """Of a 1x1 convolution of one pixel x with two filters, whose squared error to the targets t is the sum over j of
-    (x w_j + x u_j V_j . lambda - t_j)^2.
+    """Of a 1x1 convolution of one pixel x with two filters, whose squared error to the
+    targets t is the sum over j of (x w_j + x u_j V_j . lambda - t_j)^2.
     """
-    x, w, u, t = 1.5, torch.tensor([0.4, -0.7]), torch.tensor([2.0, -0.5]), torch.tensor([1.0, 3.0])
-    v, lam = torch.tensor([[1.0, 0.3], [-0.2, 0.8]]), torch.tensor([0.9, -1.1], requires_grad=True)
-    hyper = HyperNetwork(nn.Sequential(nn.Conv2d(1, 2, 1, bias=False), nn.Flatten()), 2, "conv")
+    x, w, u, t = (
+        1.5,
+        torch.tensor([0.4, -0.7]),
+        torch.tensor([2.0, -0.5]),
+        torch.tensor([1.0, 3.0]),
+    )
+    v, lam = (
+        torch.tensor([[1.0, 0.3], [-0.2, 0.8]]),
+        torch.tensor([0.9, -1.1], requires_grad=True),
+    )
+    hyper = HyperNetwork(
+        nn.Sequential(nn.Conv2d(1, 2, 1, bias=False), nn.Flatten()), 2, "conv"
+    )
     with torch.no_grad():
         for parameter, value in zip(hyper.parameters(), (w, u, v), strict=True):
             parameter.copy_(value.reshape(parameter.shape))
     (hyper(torch.full((1, 1, 1, 1), x), lam) - t).square().sum().backward()
-    torch.testing.assert_close(lam.grad, v.T @ (2 * x * u * (x * (w + u * (v @ lam.detach())) - t)))
+    torch.testing.assert_close(
+        lam.grad, v.T @ (2 * x * u * (x * (w + u * (v @ lam.detach())) - t))
+    )
 
 
 @each("mode", ["train", "eval"])
 @each("sharing", STRATEGIES)
-def test_the_first_order_is_the_derivative_of_the_output_at_the_center(sharing: str, mode: str) -> None:
-    hyper, x, rows = trained(sharing).double().train(mode == "train"), randn(BATCH, 3, 12, 12), randn(BATCH, N)
+def test_the_first_order_is_the_derivative_of_the_output_at_the_center(
+    sharing: str, mode: str
+) -> None:
+    hyper, x, rows = (
+        trained(sharing).double().train(mode == "train"),
+        randn(BATCH, 3, 12, 12),
+        randn(BATCH, N),
+    )
     x, rows = x.double(), rows.double()
     hyper.center.copy_(randn(N, seed=3))
     center, response = hyper.center.expand_as(rows).clone(), hyper.response_parameters()
     own, wanted = [], []
     with forward_ad.dual_level():
-        for dual in (hyper(x, forward_ad.make_dual(center, rows - center)), hyper.first_order(x, rows)):
+        for dual in (
+            hyper(x, forward_ad.make_dual(center, rows - center)),
+            hyper.first_order(x, rows),
+        ):
             value, change = forward_ad.unpack_dual(dual)
             assert change is not None
             own.append((value, change))
-            wanted.append(torch.autograd.grad(change.square().sum(), response, allow_unused=True))
+            wanted.append(
+                torch.autograd.grad(change.square().sum(), response, allow_unused=True)
+            )
     for found, expected in zip(own[1], own[0], strict=True):
         torch.testing.assert_close(found, expected)
     assert any(one is not None and one.any() for one in wanted[1])
@@ -169,7 +208,9 @@ def test_the_first_order_is_the_derivative_of_the_output_at_the_center(sharing: 
 
 
 def network(*layers: nn.Module) -> nn.Module:
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 2))
+    return nn.Sequential(
+        *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 2)
+    )
 
 
 def fused_network(**settings: Any) -> HyperNetwork:
@@ -185,7 +226,9 @@ def fused_network(**settings: Any) -> HyperNetwork:
 
 
 class PReLU(nn.PReLU):
-    """An activation with a weight. Older versions of timm tell every activation whether to work in place."""
+    """An activation with a weight. Older versions of timm tell every activation whether
+    to work in place.
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -196,8 +239,14 @@ class PReLU(nn.PReLU):
     "settings",
     [{}, {"drop_layer": nn.Dropout}, {"apply_act": False}, {"act_layer": PReLU}],
 )
-def test_plain_gives_an_ordinary_fused_batch_norm_with_equal_output(settings: dict[str, Any], training: bool) -> None:
-    hyper, x, lam = fused_network(**settings).train(training), randn(BATCH, 3, 8, 8), randn(N)
+def test_plain_gives_an_ordinary_fused_batch_norm_with_equal_output(
+    settings: dict[str, Any], training: bool
+) -> None:
+    hyper, x, lam = (
+        fused_network(**settings).train(training),
+        randn(BATCH, 3, 8, 8),
+        randn(N),
+    )
     plain = hyper.to_module(lam)
     layer = plain.get_submodule("1")
     assert type(layer) is BatchNormAct2d
@@ -207,7 +256,9 @@ def test_plain_gives_an_ordinary_fused_batch_norm_with_equal_output(settings: di
     torch.manual_seed(3)
     torch.testing.assert_close(actual, hyper(x, lam), rtol=1e-4, atol=1e-5)
     torch.manual_seed(3)
-    torch.testing.assert_close(actual, hyper(x, lam.expand(BATCH, N)), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        actual, hyper(x, lam.expand(BATCH, N)), rtol=1e-4, atol=1e-5
+    )
 
 
 class Clipped(nn.BatchNorm2d):
@@ -230,14 +281,25 @@ REFUSED = [
 
 
 @each(("layer", "sharing"), REFUSED)
-def test_a_layer_with_a_function_of_its_own_is_refused_by_its_name(layer: nn.Module, sharing: str) -> None:
-    with pytest.raises(SettingsError, match=f"sharing '{sharing}' cannot replace '0', a {type(layer).__name__}"):
+def test_a_layer_with_a_function_of_its_own_is_refused_by_its_name(
+    layer: nn.Module, sharing: str
+) -> None:
+    with pytest.raises(
+        SettingsError,
+        match=f"sharing '{sharing}' cannot replace '0', a {type(layer).__name__}",
+    ):
         HyperNetwork(network(layer), N, sharing)
 
 
 FROZEN = ("late_bn", "conv1.weight", "hidden.")
 EXPECTED = {
-    **{"first-bn": ["bn1"], "bn": ["bn1"], "first-conv": ["conv2"], "conv": ["conv2"], "conv+bn": ["bn1", "conv2"]},
+    **{
+        "first-bn": ["bn1"],
+        "bn": ["bn1"],
+        "first-conv": ["conv2"],
+        "conv": ["conv2"],
+        "conv+bn": ["bn1", "conv2"],
+    },
     **{"all": ["bn1", "conv2"], "every": ["bn1", "conv2", "head"]},
 }
 
@@ -250,10 +312,14 @@ def test_frozen_layers_are_no_hyper_layers_and_never_move(sharing: str) -> None:
     hyper = HyperNetwork(model, N, sharing)
     assert hyper_names(hyper.model) == EXPECTED[sharing]
     # All that a training does to parameters: gradient, momentum, and much decay.
-    optimizer = torch.optim.SGD(hyper.parameters(), lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1)
+    optimizer = torch.optim.SGD(
+        hyper.parameters(), lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1
+    )
     for step in range(3):
         optimizer.zero_grad()
-        hyper(randn(BATCH, 3, 12, 12, seed=step), randn(BATCH, N, seed=step)).square().sum().backward()
+        hyper(
+            randn(BATCH, 3, 12, 12, seed=step), randn(BATCH, N, seed=step)
+        ).square().sum().backward()
         optimizer.step()
     for name, parameter in hyper.to_module(randn(N)).named_parameters():
         is_frozen = name.startswith(FROZEN)
@@ -262,7 +328,13 @@ def test_frozen_layers_are_no_hyper_layers_and_never_move(sharing: str) -> None:
 
 
 def test_tied_layers_are_refused_where_a_hyper_layer_would_part_them() -> None:
-    head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2)
+    head = (
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(4, 4),
+        nn.Linear(4, 4),
+        nn.Linear(4, 2),
+    )
     network = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), *head)
     network[5].weight = network[4].weight
     with pytest.raises(SettingsError, match="'4'"):

@@ -1,4 +1,6 @@
-"""Policies of Fast AutoAugment and DADA: what hba then does to images, against the lists themselves, drawn here."""
+"""Policies of Fast AutoAugment and DADA: what hba then does to images, against the
+lists themselves, drawn here.
+"""
 
 import json
 import random
@@ -30,29 +32,48 @@ POLICY = [
 ]
 
 
-def imported(tmp_path: Path, policy: Any, source: str = "fast-autoaugment", **options: Any) -> Schedule:
+def imported(
+    tmp_path: Path, policy: Any, source: str = "fast-autoaugment", **options: Any
+) -> Schedule:
     path = tmp_path / "policy.txt"
-    path.write_text(policy if isinstance(policy, str) else repr(policy), encoding="utf-8")
+    path.write_text(
+        policy if isinstance(policy, str) else repr(policy), encoding="utf-8"
+    )
     return hba.import_policy(source, path, **options)
 
 
 def drawn_by_hba(schedule: Schedule) -> list[list[tuple[str, float]]]:
     """Operations of each image with the size of their magnitude."""
-    row, spread = (torch.tensor(rows[0], dtype=torch.float32) for rows in (schedule.values, schedule.spread))
+    row, spread = (
+        torch.tensor(rows[0], dtype=torch.float32)
+        for rows in (schedule.values, schedule.spread)
+    )
     row = mean_probabilities(schedule.space, row, spread)
-    sample = draw_with_trace(schedule.space, row, N_IMAGES, torch.Generator().manual_seed(0), spread)[0]
+    sample = draw_with_trace(
+        schedule.space, row, N_IMAGES, torch.Generator().manual_seed(0), spread
+    )[0]
     slots = [slot.operation.name for slot in schedule.space.slots]
     return [
-        [(slots[slot], abs(magnitude)) for slot, magnitude in zip(*pair, strict=True) if slot >= 0]
+        [
+            (slots[slot], abs(magnitude))
+            for slot, magnitude in zip(*pair, strict=True)
+            if slot >= 0
+        ]
         for pair in zip(sample.slots.tolist(), sample.magnitudes.tolist(), strict=True)
     ]
 
 
 def drawn_by_the_list(policy: Any) -> list[list[tuple[str, float]]]:
-    """By the source's own rule: a sub-policy, then each of its operations with its probability."""
+    """By the source's own rule: a sub-policy, then each of its operations with its
+    probability.
+    """
     chance = random.Random(1)
     return [
-        [(name, level) for name, probability, level in chance.choice(policy) if chance.random() < probability]
+        [
+            (name, level)
+            for name, probability, level in chance.choice(policy)
+            if chance.random() < probability
+        ]
         for _ in range(N_IMAGES)
     ]
 
@@ -61,20 +82,36 @@ def test_images_get_the_operations_of_the_list(tmp_path: Path) -> None:
     """As often, as many, and with the mean magnitudes of the levels."""
     schedule = imported(tmp_path, POLICY)
     ours, theirs = drawn_by_hba(schedule), drawn_by_the_list(POLICY)
-    our_rates, their_rates = (Counter(name for image in one for name, _ in image) for one in (ours, theirs))
+    our_rates, their_rates = (
+        Counter(name for image in one for name, _ in image) for one in (ours, theirs)
+    )
     assert our_rates.keys() == their_rates.keys()
-    assert [name for name, n in their_rates.items() if abs(our_rates[name] - n) >= 6 * np.sqrt(n) + 30] == []
+    assert [
+        name
+        for name, n in their_rates.items()
+        if abs(our_rates[name] - n) >= 6 * np.sqrt(n) + 30
+    ] == []
     our_numbers, their_numbers = Counter(map(len, ours)), Counter(map(len, theirs))
     assert our_numbers.keys() == their_numbers.keys() == {0, 1, 2}
-    assert [n for n, count in their_numbers.items() if abs(our_numbers[n] - count) >= 6 * np.sqrt(count)] == []
+    assert [
+        n
+        for n, count in their_numbers.items()
+        if abs(our_numbers[n] - count) >= 6 * np.sqrt(count)
+    ] == []
     exact: dict[str, float] = defaultdict(float)
     for name, probability, _ in (one for sub_policy in POLICY for one in sub_policy):
         exact[name] += probability / len(POLICY)
     noted = schedule.provenance
-    assert noted["rates"] == pytest.approx({name: rate for name, rate in exact.items() if rate})
+    assert noted["rates"] == pytest.approx(
+        {name: rate for name, rate in exact.items() if rate}
+    )
     assert noted["largest_rate_difference"] < 5e-6
     assert noted["operations_of_an_image"] == pytest.approx(sum(exact.values()))
-    assert (noted["sub_policies"], noted["left_out"], noted["source"]) == (7, {}, "policy.txt")
+    assert (noted["sub_policies"], noted["left_out"], noted["source"]) == (
+        7,
+        {},
+        "policy.txt",
+    )
     expected = {
         "TranslateX": 0.45 * 0.16,
         "ShearX": 0.3 * 0.8,
@@ -85,7 +122,12 @@ def test_images_get_the_operations_of_the_list(tmp_path: Path) -> None:
         "Cutout": 0.1,
         "Posterize": 5.0,
     }
-    means = {name: np.mean([size for image in ours for other, size in image if other == name]) for name in expected}
+    means = {
+        name: np.mean(
+            [size for image in ours for other, size in image if other == name]
+        )
+        for name in expected
+    }
     assert means == pytest.approx(expected, rel=0.01)
 
 
@@ -96,7 +138,9 @@ def test_levels_are_what_pil_does_there() -> None:
     on_pil: Any = OPERATIONS["Solarize"].on_pil
     for level in (0.0, 0.3, 0.75, 1.0):
         expected = ImageOps.solarize(image, round(256 * level))
-        assert on_pil(image, round(solarize(level))).tobytes() == expected.tobytes(), level
+        assert on_pil(image, round(solarize(level))).tobytes() == expected.tobytes(), (
+            level
+        )
     assert [posterize(level) for level in (0, 0.24, 0.25, 0.99, 1)] == [4, 4, 5, 7, 8]
 
 
@@ -122,7 +166,9 @@ def test_a_list_is_found_in_a_file_and_nothing_is_run(tmp_path: Path) -> None:
     for around, name in FOUND.items():
         for text in (AS_PYTHON, AS_JSON):
             found = lists_in(around.format(text))
-            assert json.loads(json.dumps(found)) == {name: [[["Rotate", 0.5, 0.25]]]}, around
+            assert json.loads(json.dumps(found)) == {name: [[["Rotate", 0.5, 0.25]]]}, (
+                around
+            )
     assert [text[:40] for text in NO_LIST if lists_in(text)] == []
     mark = tmp_path / "mark"
     for text in (f"open({str(mark)!r}, 'w')", f"p = [open({str(mark)!r}, 'w')]"):
@@ -151,7 +197,11 @@ def test_what_is_no_such_list_is_refused_in_one_line(tmp_path: Path) -> None:
     ):
         with pytest.raises(ScheduleError, match=named) as raised:
             imported(tmp_path, policy)
-        assert "policy.txt cannot be read as a policy of Fast AutoAugment: " in str(raised.value)
+        assert "policy.txt cannot be read as a policy of Fast AutoAugment: " in str(
+            raised.value
+        )
         assert "\n" not in str(raised.value)
-    with pytest.raises(ScheduleError, match=r"nowhere\.txt cannot be read as a policy of DADA"):
+    with pytest.raises(
+        ScheduleError, match=r"nowhere\.txt cannot be read as a policy of DADA"
+    ):
         hba.import_policy("dada", tmp_path / "nowhere.txt")

@@ -1,4 +1,6 @@
-"""torchvision's policies: what hba then does to images, against the calls that torchvision itself makes."""
+"""torchvision's policies: what hba then does to images, against the calls that
+torchvision itself makes.
+"""
 
 from collections import defaultdict
 from typing import Any
@@ -19,9 +21,11 @@ N_DRAWS = 3000
 Sizes = dict[str, list[float]]
 
 
-def calls_of(transform: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Sizes, list[int]]:
-    """The magnitudes that torchvision asks of each operation in hba's units, without sign where hba draws it, and how
-    many operations each image gets.
+def calls_of(
+    transform: Any, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Sizes, list[int]]:
+    """The magnitudes that torchvision asks of each operation in hba's units, without
+    sign where hba draws it, and how many operations each image gets.
     """
     sizes: Sizes = defaultdict(list)
     numbers = [0]
@@ -31,7 +35,11 @@ def calls_of(transform: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Sizes, li
             numbers[-1] += 1
             is_factor = name in ("Brightness", "Color", "Contrast", "Sharpness")
             is_shift = name.startswith("Translate")
-            sizes[name].append(1 + magnitude if is_factor else abs(magnitude) / (PHOTOGRAPH_SIDE if is_shift else 1))
+            sizes[name].append(
+                1 + magnitude
+                if is_factor
+                else abs(magnitude) / (PHOTOGRAPH_SIDE if is_shift else 1)
+            )
         return image
 
     monkeypatch.setattr(autoaugment, "_apply_op", note)
@@ -45,11 +53,18 @@ def calls_of(transform: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Sizes, li
 
 
 def draws_of(schedule: hba.Schedule, n_images: int) -> tuple[Sizes, list[int]]:
-    row, spread = (torch.tensor(rows[0], dtype=torch.float32) for rows in (schedule.values, schedule.spread))
+    row, spread = (
+        torch.tensor(rows[0], dtype=torch.float32)
+        for rows in (schedule.values, schedule.spread)
+    )
     row = mean_probabilities(schedule.space, row, spread)
-    draw = draw_with_trace(schedule.space, row, n_images, torch.Generator().manual_seed(0), spread)[0]
+    draw = draw_with_trace(
+        schedule.space, row, n_images, torch.Generator().manual_seed(0), spread
+    )[0]
     sizes: Sizes = defaultdict(list)
-    for slots, magnitudes in zip(draw.slots.tolist(), draw.magnitudes.tolist(), strict=True):
+    for slots, magnitudes in zip(
+        draw.slots.tolist(), draw.magnitudes.tolist(), strict=True
+    ):
         for slot, magnitude in zip(slots, magnitudes, strict=True):
             if slot >= 0:
                 sizes[schedule.space.slots[slot].operation.name].append(abs(magnitude))
@@ -67,15 +82,23 @@ def test_operations_are_applied_as_often_and_as_strongly_as_torchvision_does(
     assert schedule.provenance["largest_rate_difference"] < 5e-6
     for operation, sizes in theirs.items():
         rate = len(sizes) / N_DRAWS
-        assert len(ours[operation]) / 50_000 == pytest.approx(rate, abs=6 * np.sqrt(rate / N_DRAWS)), operation
+        assert len(ours[operation]) / 50_000 == pytest.approx(
+            rate, abs=6 * np.sqrt(rate / N_DRAWS)
+        ), operation
         bounds = OPERATIONS[operation].magnitude_range
         if bounds is not None:
-            error = np.std(sizes) / np.sqrt(len(sizes)) + np.std(ours[operation]) / np.sqrt(len(ours[operation]))
+            error = np.std(sizes) / np.sqrt(len(sizes)) + np.std(
+                ours[operation]
+            ) / np.sqrt(len(ours[operation]))
             # torchvision keeps single precision.
-            assert np.mean(ours[operation]) == pytest.approx(np.mean(sizes), abs=6 * error + 1e-5), operation
+            assert np.mean(ours[operation]) == pytest.approx(
+                np.mean(sizes), abs=6 * error + 1e-5
+            ), operation
     for number in range(max(their_numbers) + 1):
         share = their_numbers.count(number) / N_DRAWS
-        assert our_numbers.count(number) / 50_000 == pytest.approx(share, abs=6 * np.sqrt(share / N_DRAWS) + 1e-9)
+        assert our_numbers.count(number) / 50_000 == pytest.approx(
+            share, abs=6 * np.sqrt(share / N_DRAWS) + 1e-9
+        )
     assert max(our_numbers) == max(their_numbers)
 
 

@@ -23,27 +23,46 @@ def test_values_and_gradients_are_those_of_pytorch() -> None:
     for kernel, side in ((3, 2), (5, 2), (5, 3), (5, 8), (7, 4)):
         found = []
         for layer in layers(kernel):
-            maps = torch.arange(3 * 6 * side * side, dtype=torch.float64).cos().view(3, 6, side, side).requires_grad_()
+            maps = (
+                torch.arange(3 * 6 * side * side, dtype=torch.float64)
+                .cos()
+                .view(3, 6, side, side)
+                .requires_grad_()
+            )
             value = layer(maps).square().sum()
             first = torch.autograd.grad(value, (maps, layer.weight), create_graph=True)
-            second = torch.autograd.grad(first[0].pow(3).sum() + first[1].pow(3).sum(), (maps, layer.weight))
+            second = torch.autograd.grad(
+                first[0].pow(3).sum() + first[1].pow(3).sum(), (maps, layer.weight)
+            )
             found.append([value, *first, *second])
         for one, other in zip(*found, strict=True):
             torch.testing.assert_close(one, other)
 
 
-def test_forward_derivatives_and_several_networks_at_once_are_those_of_pytorch() -> None:
+def test_forward_derivatives_and_several_networks_at_once_are_those_of_pytorch() -> (
+    None
+):
     layer, own = layers(5)
     maps = torch.arange(6 * 16, dtype=torch.float64).sin().view(1, 6, 4, 4)
-    weight, along = layer.weight.detach(), torch.arange(150, dtype=torch.float64).view(6, 1, 5, 5)
+    weight, along = (
+        layer.weight.detach(),
+        torch.arange(150, dtype=torch.float64).view(6, 1, 5, 5),
+    )
     found = [
-        jvp(lambda w, at=at: functional_call(at, {"weight": w}, (maps,)), (weight,), (along,))[1] for at in layers(5)
+        jvp(
+            lambda w, at=at: functional_call(at, {"weight": w}, (maps,)),
+            (weight,),
+            (along,),
+        )[1]
+        for at in layers(5)
     ]
     torch.testing.assert_close(*found)
     of_several = []
     for one in (layer, own):
         weights, _ = stack_module_state([one, copy.deepcopy(one)])
-        losses = vmap(lambda w, at=one: functional_call(at, w, (maps,)).square().sum())(weights)
+        losses = vmap(lambda w, at=one: functional_call(at, w, (maps,)).square().sum())(
+            weights
+        )
         of_several.append(torch.autograd.grad(losses.sum(), weights["weight"])[0])
     torch.testing.assert_close(*of_several)
 

@@ -1,4 +1,6 @@
-"""Weights from a file and from timm: what fits, whose head is kept, and what is said where they cannot be had."""
+"""Weights from a file and from timm: what fits, whose head is kept, and what is said
+where they cannot be had.
+"""
 
 import argparse
 import copy
@@ -16,7 +18,15 @@ import timm
 import torch
 import torch.nn.functional as F
 from each import each
-from pretrained_networks import CLASSES_THERE, HEAD, MODEL, NAME, names_that_differ, pretrained, weights_file
+from pretrained_networks import (
+    CLASSES_THERE,
+    HEAD,
+    MODEL,
+    NAME,
+    names_that_differ,
+    pretrained,
+    weights_file,
+)
 from safetensors.torch import save_file
 from timm.utils.checkpoint_saver import CheckpointSaver
 from torch import nn
@@ -27,11 +37,15 @@ from hba.models.hub import HubFile
 from hba.models.timm_networks import _read_from_timm, freeze, layout_of
 
 
-def build(source: Path | str, n_classes: int = 3, seed: int = 0, model: str = MODEL) -> nn.Module:
+def build(
+    source: Path | str, n_classes: int = 3, seed: int = 0, model: str = MODEL
+) -> nn.Module:
     return build_model(model, n_classes, seed, 32, Start.of(model, str(source)))
 
 
-def test_all_but_a_head_for_other_classes_comes_from_the_file_and_the_head_from_the_seed(tmp_path: Path) -> None:
+def test_all_but_a_head_for_other_classes_comes_from_the_file_and_the_head_from_the_seed(
+    tmp_path: Path,
+) -> None:
     weights, path = pretrained().state_dict(), tmp_path / "weights.pt"
     file = weights_file(tmp_path)
     first, again, other = (build(file, seed=seed) for seed in (0, 0, 1))
@@ -58,7 +72,10 @@ def averaged(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 def beside(prefix: str, weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Weights after a prefix, with a layer that the network does not have."""
-    return {**{f"{prefix}{name}": one for name, one in weights.items()}, "projector.weight": torch.ones(2, 2)}
+    return {
+        **{f"{prefix}{name}": one for name, one in weights.items()},
+        "projector.weight": torch.ones(2, 2),
+    }
 
 
 def test_values_of_other_libraries_in_a_checkpoint_are_read(tmp_path: Path) -> None:
@@ -70,28 +87,57 @@ def test_values_of_other_libraries_in_a_checkpoint_are_read(tmp_path: Path) -> N
         "seeds": np.arange(3),
         "size": torch.Size([3]),
     }
-    torch.save({"model": weights, "args": argparse.Namespace(**values), "best": np.float32(1)}, tmp_path / "own.pth")
+    torch.save(
+        {"model": weights, "args": argparse.Namespace(**values), "best": np.float32(1)},
+        tmp_path / "own.pth",
+    )
     optimizer = torch.optim.SGD(pretrained().parameters(), 0.1)
-    saver = CheckpointSaver(pretrained(), optimizer, args=argparse.Namespace(**values), checkpoint_dir=str(tmp_path))
+    saver = CheckpointSaver(
+        pretrained(),
+        optimizer,
+        args=argparse.Namespace(**values),
+        checkpoint_dir=str(tmp_path),
+    )
     saver.save_checkpoint(0, 0.5)
     for name in ("own.pth", "last.pth.tar"):
-        assert names_that_differ(build(tmp_path / name, CLASSES_THERE), pretrained()) == set(), name
+        assert (
+            names_that_differ(build(tmp_path / name, CLASSES_THERE), pretrained())
+            == set()
+        ), name
 
 
-@each("prefix", ["_orig_mod.", "module._orig_mod.", "model.", "backbone.", "model.encoder."])
+@each(
+    "prefix",
+    ["_orig_mod.", "module._orig_mod.", "model.", "backbone.", "model.encoder."],
+)
 def test_prefixes_of_names_are_removed(tmp_path: Path, prefix: str) -> None:
-    torch.save({"state_dict": beside(prefix, pretrained().state_dict())}, tmp_path / "weights.pth")
-    assert names_that_differ(build(tmp_path / "weights.pth", CLASSES_THERE), pretrained()) == set()
+    torch.save(
+        {"state_dict": beside(prefix, pretrained().state_dict())},
+        tmp_path / "weights.pth",
+    )
+    assert (
+        names_that_differ(build(tmp_path / "weights.pth", CLASSES_THERE), pretrained())
+        == set()
+    )
 
 
-@each("names", ["state_dict state_dict_ema", "model model_ema", "net ema", "model ema_model"])
+@each(
+    "names",
+    ["state_dict state_dict_ema", "model model_ema", "net ema", "model ema_model"],
+)
 def test_averaged_weights_are_taken_and_named(tmp_path: Path, names: str) -> None:
     weights, path = pretrained().state_dict(), tmp_path / "weights.pth"
     last, of_average = names.split()
     wanted = pretrained()
     wanted.load_state_dict(averaged(weights))
-    in_keys = {last: weights, of_average: {f"module.{name}": one for name, one in averaged(weights).items()}}
-    in_names = {**beside(f"{last}.", weights), **beside(f"{of_average}.module.", averaged(weights))}
+    in_keys = {
+        last: weights,
+        of_average: {f"module.{name}": one for name, one in averaged(weights).items()},
+    }
+    in_names = {
+        **beside(f"{last}.", weights),
+        **beside(f"{of_average}.module.", averaged(weights)),
+    }
     for content in (in_keys, in_names):
         torch.save(content, path)
         network = build(path, CLASSES_THERE)
@@ -99,7 +145,9 @@ def test_averaged_weights_are_taken_and_named(tmp_path: Path, names: str) -> Non
         assert of_average in Start.of(MODEL, str(path)).note(network)
 
 
-def test_a_checkpoint_with_the_key_of_timm_s_averaged_weights_is_loaded_as_by_timm(tmp_path: Path) -> None:
+def test_a_checkpoint_with_the_key_of_timm_s_averaged_weights_is_loaded_as_by_timm(
+    tmp_path: Path,
+) -> None:
     weights, path = pretrained().state_dict(), tmp_path / "weights.pth"
     torch.save({"state_dict": weights, "state_dict_ema": averaged(weights)}, path)
     theirs = timm.create_model(NAME, num_classes=CLASSES_THERE, checkpoint_path=path)
@@ -108,7 +156,10 @@ def test_a_checkpoint_with_the_key_of_timm_s_averaged_weights_is_loaded_as_by_ti
 
 def test_of_several_networks_none_is_chosen(tmp_path: Path) -> None:
     weights = pretrained().state_dict()
-    for content in ({"student": weights, "teacher": weights}, {**beside("query.", weights), **beside("key.", weights)}):
+    for content in (
+        {"student": weights, "teacher": weights},
+        {**beside("query.", weights), **beside("key.", weights)},
+    ):
         torch.save(content, tmp_path / "weights.pth")
         with pytest.raises(SettingsError, match="several networks"):
             build(tmp_path / "weights.pth")
@@ -130,10 +181,14 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path, value: float) -
 
 
 @each("n_channels", [1, 5])
-def test_the_first_layer_is_adapted_to_the_channels_as_by_timm(tmp_path: Path, n_channels: int) -> None:
+def test_the_first_layer_is_adapted_to_the_channels_as_by_timm(
+    tmp_path: Path, n_channels: int
+) -> None:
     file = weights_file(tmp_path)
     source = {"file": str(file), "num_classes": -1}
-    theirs = timm.create_model(NAME, True, pretrained_cfg_overlay=source, num_classes=3, in_chans=n_channels)
+    theirs = timm.create_model(
+        NAME, True, pretrained_cfg_overlay=source, num_classes=3, in_chans=n_channels
+    )
     network = build_model(MODEL, 3, 0, 32, Start.of(MODEL, str(file)), n_channels)
     assert names_that_differ(network, theirs) == HEAD
     assert network.get_parameter("conv1.0.weight").shape[1] == n_channels
@@ -150,13 +205,28 @@ VIT = "vit_tiny_patch16_224"
 
 
 @each("prefix", ["", "encoder."])
-def test_positions_of_another_image_size_are_resampled_as_by_timm(tmp_path: Path, prefix: str) -> None:
+def test_positions_of_another_image_size_are_resampled_as_by_timm(
+    tmp_path: Path, prefix: str
+) -> None:
     weights = timm.create_model(VIT, num_classes=3, img_size=64).state_dict()
     torch.save(weights, tmp_path / "alone.pth")
-    torch.save({f"{prefix}{name}": one for name, one in weights.items()}, tmp_path / "weights.pth")
-    source = {"file": str(tmp_path / "alone.pth"), "num_classes": 3, "custom_load": False}
+    torch.save(
+        {f"{prefix}{name}": one for name, one in weights.items()},
+        tmp_path / "weights.pth",
+    )
+    source = {
+        "file": str(tmp_path / "alone.pth"),
+        "num_classes": 3,
+        "custom_load": False,
+    }
     theirs = timm.create_model(VIT, True, pretrained_cfg_overlay=source, num_classes=3)
-    network = build_model(f"timm:{VIT}", 3, 0, None, Start.of(f"timm:{VIT}", str(tmp_path / "weights.pth")))
+    network = build_model(
+        f"timm:{VIT}",
+        3,
+        0,
+        None,
+        Start.of(f"timm:{VIT}", str(tmp_path / "weights.pth")),
+    )
     assert names_that_differ(network, theirs) == set()
 
 
@@ -169,24 +239,49 @@ def name_in_first_program(name: str) -> str:
 
 
 def test_names_of_a_network_s_first_program_are_renamed_by_timm(tmp_path: Path) -> None:
-    theirs, file = timm.create_model("convnext_atto", num_classes=3), tmp_path / "weights.pth"
-    weights = {name_in_first_program(name): one for name, one in theirs.state_dict().items()}
+    theirs, file = (
+        timm.create_model("convnext_atto", num_classes=3),
+        tmp_path / "weights.pth",
+    )
+    weights = {
+        name_in_first_program(name): one for name, one in theirs.state_dict().items()
+    }
     assert "stages.0.0.dwconv.weight" in weights
     torch.save({"model": weights}, file)
     model = "timm:convnext_atto"
-    assert names_that_differ(build_model(model, 3, 0, None, Start.of(model, str(file))), theirs) == set()
+    assert (
+        names_that_differ(
+            build_model(model, 3, 0, None, Start.of(model, str(file))), theirs
+        )
+        == set()
+    )
     head = {"head.fc.weight", "head.fc.bias"}
-    assert names_that_differ(build_model(model, 2, 0, None, Start.of(model, str(file))), theirs) == head
+    assert (
+        names_that_differ(
+            build_model(model, 2, 0, None, Start.of(model, str(file))), theirs
+        )
+        == head
+    )
 
 
-@each("name, head", [("pit_ti_224", "head"), *((name, "head.fc") for name in timm.list_models("rdnet_tiny"))])
-def test_a_network_without_groups_of_layers_can_only_be_frozen_as_a_whole(name: str, head: str) -> None:
+@each(
+    "name, head",
+    [
+        ("pit_ti_224", "head"),
+        *((name, "head.fc") for name in timm.list_models("rdnet_tiny")),
+    ],
+)
+def test_a_network_without_groups_of_layers_can_only_be_frozen_as_a_whole(
+    name: str, head: str
+) -> None:
     assert layout_of(f"timm:{name}")[1] == 0
     network = timm.create_model(name, num_classes=2)
     with pytest.raises(SettingsError, match="all-but-head"):
         freeze(network, "1", (head,))
     freeze(network, "all-but-head", (head,))
-    trained = {name for name, weight in network.named_parameters() if weight.requires_grad}
+    trained = {
+        name for name, weight in network.named_parameters() if weight.requires_grad
+    }
     assert trained == {f"{head}.weight", f"{head}.bias"}
 
 
@@ -196,8 +291,16 @@ class SmallHub(BaseHTTPRequestHandler):
     CONTENT = b"weights"
 
     def do_HEAD(self) -> None:
-        self.send_response(200 if self.path.endswith("timm/resnet10t/resolve/main/model.safetensors") else 404)
-        for name, value in (("ETag", '"1"'), ("X-Repo-Commit", 40 * "a"), ("Content-Length", len(self.CONTENT))):
+        self.send_response(
+            200
+            if self.path.endswith("timm/resnet10t/resolve/main/model.safetensors")
+            else 404
+        )
+        for name, value in (
+            ("ETag", '"1"'),
+            ("X-Repo-Commit", 40 * "a"),
+            ("Content-Length", len(self.CONTENT)),
+        ):
             self.send_header(name, str(value))
         self.end_headers()
 
@@ -206,7 +309,9 @@ class SmallHub(BaseHTTPRequestHandler):
         self.wfile.write(self.CONTENT)
 
 
-def test_a_file_is_downloaded_into_the_cache_of_the_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_file_is_downloaded_into_the_cache_of_the_hub(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), SmallHub) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
@@ -218,16 +323,22 @@ def test_a_file_is_downloaded_into_the_cache_of_the_hub(monkeypatch: pytest.Monk
     assert file.read_bytes() == SmallHub.CONTENT
 
 
-def test_a_download_ends_after_its_time_and_tells_why_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_download_ends_after_its_time_and_tells_why_it_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(hub, "PROGRAM", "import time; time.sleep(10000)")
     with pytest.raises(TimeoutError, match=r"model\.safetensors"):
         hub.download(HubFile("timm/resnet10t", "model.safetensors"), 0.1)
-    monkeypatch.setattr(hub, "PROGRAM", "import sys; raise OSError('no route to ' + sys.argv[1])")
+    monkeypatch.setattr(
+        hub, "PROGRAM", "import sys; raise OSError('no route to ' + sys.argv[1])"
+    )
     with pytest.raises(OSError, match="no route to timm/resnet10t"):
         hub.download(HubFile("timm/resnet10t", "model.safetensors"))
 
 
-def test_a_download_that_fails_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_download_that_fails_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     said = list[str]()
 
     def interrupt(*command: object, **settings: object) -> None:
@@ -254,24 +365,44 @@ class Trap:
 def test_nothing_in_a_file_is_run(tmp_path: Path) -> None:
     trap, ran = tmp_path / "trap.pth", tmp_path / "ran"
     torch.save({"conv1.weight": Trap(ran)}, trap)
-    with pytest.raises(SettingsError, match=r"^[^\n]*it holds other things than tensors[^\n]*$"):
+    with pytest.raises(
+        SettingsError, match=r"^[^\n]*it holds other things than tensors[^\n]*$"
+    ):
         build(trap)
     trap.write_bytes(pickle.dumps(Trap(ran), protocol=2))
     with pytest.raises(SettingsError, match=r"^[^\n]*state dict[^\n]*$"):
         build(trap)
-    torch.save({"model": pretrained().state_dict(), "args": argparse.Namespace(data=Trap(ran))}, trap)
-    with pytest.raises(SettingsError, match=r"^[^\n]*it holds other things than tensors[^\n]*$"):
+    torch.save(
+        {
+            "model": pretrained().state_dict(),
+            "args": argparse.Namespace(data=Trap(ran)),
+        },
+        trap,
+    )
+    with pytest.raises(
+        SettingsError, match=r"^[^\n]*it holds other things than tensors[^\n]*$"
+    ):
         build(trap)
     torch.save(pretrained(), trap)
-    with pytest.raises(SettingsError, match=r"^[^\n]*timm\.models\.resnet\.ResNet[^\n]*state dict[^\n]*$"):
+    with pytest.raises(
+        SettingsError,
+        match=r"^[^\n]*timm\.models\.resnet\.ResNet[^\n]*state dict[^\n]*$",
+    ):
         build(trap)
     assert not ran.exists()
 
 
-def test_timm_s_own_weights_are_taken_as_timm_gives_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timm_s_own_weights_are_taken_as_timm_gives_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     create, asked = timm.create_model, []
 
-    def download(name: str, pretrained: bool = False, pretrained_cfg_overlay: Any = None, **settings: Any) -> Any:
+    def download(
+        name: str,
+        pretrained: bool = False,
+        pretrained_cfg_overlay: Any = None,
+        **settings: Any,
+    ) -> Any:
         asked.append((name, pretrained))
         network = create(name, **settings)
         if pretrained:
@@ -282,7 +413,9 @@ def test_timm_s_own_weights_are_taken_as_timm_gives_them(monkeypatch: pytest.Mon
     _read_from_timm.cache_clear()
     monkeypatch.setattr(timm_networks, "download_weights", lambda model, say: None)
     monkeypatch.setattr(timm, "create_model", download)
-    network = build_model(f"{MODEL}.c3_in1k", 3, 0, 32, Start.of(f"{MODEL}.c3_in1k", "timm"))
+    network = build_model(
+        f"{MODEL}.c3_in1k", 3, 0, 32, Start.of(f"{MODEL}.c3_in1k", "timm")
+    )
     assert (f"{NAME}.c3_in1k", True) in asked
     assert names_that_differ(network, given) == HEAD
     hashes = {Start.of(MODEL, "timm").sha256 for _ in range(2)}
@@ -295,23 +428,40 @@ def test_timm_s_own_weights_are_taken_as_timm_gives_them(monkeypatch: pytest.Mon
 
 def test_the_first_groups_of_a_resnet_are_its_stem_and_its_stages() -> None:
     stages = ("conv1", "bn1", "layer1", "layer2", "layer3", "layer4", "fc")
-    for what, n_frozen in (("none", 0), ("1", 2), ("2", 3), ("5", 6), ("all-but-head", 6)):
+    for what, n_frozen in (
+        ("none", 0),
+        ("1", 2),
+        ("2", 3),
+        ("5", 6),
+        ("all-but-head", 6),
+    ):
         network = pretrained()
         freeze(network, what, ("fc",))
-        trains = {(name.split(".")[0], one.requires_grad) for name, one in network.named_parameters()}
-        assert trains == {(stage, number >= n_frozen) for number, stage in enumerate(stages)}, what
+        trains = {
+            (name.split(".")[0], one.requires_grad)
+            for name, one in network.named_parameters()
+        }
+        assert trains == {
+            (stage, number >= n_frozen) for number, stage in enumerate(stages)
+        }, what
 
 
 def trained(network: nn.Module) -> dict[str, torch.Tensor]:
     """What differs after some steps in training mode."""
     before = copy.deepcopy(network.state_dict())
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1)
+    optimizer = torch.optim.SGD(
+        network.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1
+    )
     for step in range(3):
         network.train()
         images = torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(step))
         F.cross_entropy(network(images), torch.tensor([0, 1, 2, 3])).backward()
         optimizer.step()
-    return {name: one for name, one in network.state_dict().items() if not torch.equal(one, before[name])}
+    return {
+        name: one
+        for name, one in network.state_dict().items()
+        if not torch.equal(one, before[name])
+    }
 
 
 @each("name", ["resnet10t", "mobilenetv3_small_050"])
@@ -325,10 +475,17 @@ def test_training_moves_neither_frozen_weights_nor_their_statistics(name: str) -
 
 def test_statistics_alone_can_be_frozen(tmp_path: Path) -> None:
     start = Start.of(MODEL, str(weights_file(tmp_path)), "none+statistics")
-    changed = {name for name in trained(build_model(MODEL, CLASSES_THERE, 0, 32, start)) if "running" in name}
+    changed = {
+        name
+        for name in trained(build_model(MODEL, CLASSES_THERE, 0, 32, start))
+        if "running" in name
+    }
     assert changed == set()
     start = Start.of(MODEL, str(tmp_path / "weights.pth"))
-    assert any("running" in name for name in trained(build_model(MODEL, CLASSES_THERE, 0, 32, start)))
+    assert any(
+        "running" in name
+        for name in trained(build_model(MODEL, CLASSES_THERE, 0, 32, start))
+    )
 
 
 def test_a_frozen_batch_norm_normalises_by_its_running_statistics_in_training() -> None:
@@ -336,8 +493,12 @@ def test_a_frozen_batch_norm_normalises_by_its_running_statistics_in_training() 
     freeze(network, "all-but-head", ("fc",))
     images = torch.rand(4, 3, 32, 32)
     with torch.no_grad():
-        torch.testing.assert_close(network.train()(images), thawed.eval()(images), rtol=0, atol=0)
-        assert not torch.allclose(thawed.train()(images), network(images), atol=1e-3), "it would differ otherwise"
+        torch.testing.assert_close(
+            network.train()(images), thawed.eval()(images), rtol=0, atol=0
+        )
+        assert not torch.allclose(thawed.train()(images), network(images), atol=1e-3), (
+            "it would differ otherwise"
+        )
 
 
 def test_a_network_of_timm_goes_by_its_name() -> None:
@@ -348,13 +509,17 @@ def test_a_network_of_timm_goes_by_its_name() -> None:
 
 @each("name", ["resnet10", "hf-hub:timm/resnet10t", "timm:resnet10t"])
 def test_an_unknown_network_of_timm_is_refused_in_one_line(name: str) -> None:
-    with pytest.raises(SettingsError, match=r"^[^\n]*unknown timm model[^\n]*$") as raised:
+    with pytest.raises(
+        SettingsError, match=r"^[^\n]*unknown timm model[^\n]*$"
+    ) as raised:
         find_model(f"timm:{name}")
     assert repr(name) in str(raised.value)
 
 
 def test_a_network_that_is_made_for_another_image_size_is_refused_in_one_line() -> None:
     name = "timm:vit_tiny_patch16_224"
-    with pytest.raises(SettingsError, match=r"^[^\n]*cannot take images of 32x32 [^\n]*$"):
+    with pytest.raises(
+        SettingsError, match=r"^[^\n]*cannot take images of 32x32 [^\n]*$"
+    ):
         build_model(name, 3, seed=0, image_size=32)
     assert build_model(name, 3, seed=0, image_size=224).training

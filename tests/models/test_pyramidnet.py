@@ -1,4 +1,6 @@
-"""PyramidNet: widths, the shortcut without weights, and ShakeDrop's factors for each image."""
+"""PyramidNet: widths, the shortcut without weights, and ShakeDrop's factors for each
+image.
+"""
 
 import pytest
 import torch
@@ -13,7 +15,11 @@ IMAGES = 4000
 
 def probabilities(name: str) -> list[float]:
     with torch.device("meta"):
-        return [layer.p for layer in find_model(name)(10).modules() if isinstance(layer, ShakeDrop)]
+        return [
+            layer.p
+            for layer in find_model(name)(10).modules()
+            if isinstance(layer, ShakeDrop)
+        ]
 
 
 def factors(p: float) -> tuple[Tensor, Tensor]:
@@ -25,14 +31,18 @@ def factors(p: float) -> tuple[Tensor, Tensor]:
 
 
 def test_the_probability_of_surviving_falls_linearly_to_one_half() -> None:
-    assert probabilities("pyramidnet-20-12") == pytest.approx([1 - 0.5 * block / 6 for block in range(1, 7)])
+    assert probabilities("pyramidnet-20-12") == pytest.approx(
+        [1 - 0.5 * block / 6 for block in range(1, 7)]
+    )
     largest = probabilities("pyramidnet-272-200")
     assert (len(largest), largest[-1]) == (90, 0.5)
     assert largest[0] == pytest.approx(1 - 1 / 180)
 
 
 @each("p", [0.5, 0.75, 1 - 1 / 180])
-def test_at_test_the_factor_is_the_probability_and_the_mean_of_many_draws(p: float) -> None:
+def test_at_test_the_factor_is_the_probability_and_the_mean_of_many_draws(
+    p: float,
+) -> None:
     torch.manual_seed(0)
     x = torch.ones(1, 1, 1, 1, requires_grad=True)
     before = torch.get_rng_state()
@@ -52,14 +62,22 @@ def randn(*shape: int, seed: int = 0) -> Tensor:
 
 
 class WatchedBlock:
-    """A block that changes the shape, and what its branches and its shortcut gave in the last pass."""
+    """A block that changes the shape, and what its branches and its shortcut gave in
+    the last pass.
+    """
 
     def __init__(self) -> None:
-        self.block = build_model("shake-shake-26-2x4d", 3, seed=0).get_submodule("blocks.4").train()
+        self.block = (
+            build_model("shake-shake-26-2x4d", 3, seed=0)
+            .get_submodule("blocks.4")
+            .train()
+        )
         self.seen: dict[str, Tensor] = {}
         for name in ("branch1", "branch2", "shortcut"):
             self.block.get_submodule(name).register_forward_hook(
-                lambda _module, _inputs, output, name=name: self.seen.update({name: output})
+                lambda _module, _inputs, output, name=name: self.seen.update(
+                    {name: output}
+                )
             )
 
     def residual(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -70,7 +88,9 @@ class WatchedBlock:
 
 def proportion(mixed: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """alpha (B,) of alpha a + (1 - alpha) b, by least squares for each image."""
-    return ((mixed - b) * (a - b)).flatten(1).sum(1) / (a - b).square().flatten(1).sum(1)
+    return ((mixed - b) * (a - b)).flatten(1).sum(1) / (a - b).square().flatten(1).sum(
+        1
+    )
 
 
 def test_branches_and_gradients_are_added_in_proportions_of_each_image() -> None:

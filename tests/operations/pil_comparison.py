@@ -1,7 +1,8 @@
 """8-bit images to compare hba with PIL on, and what each of the two makes of them.
 
-8-bit images of one size are a uint8 array (B, H, W, C); hba sees them as one batch (B, C, H, W) of floats in [0, 1].
-Magnitudes are float32 numbers, one for all images or one for each; PIL gets the same numbers.
+8-bit images of one size are a uint8 array (B, H, W, C); hba sees them as one batch (B,
+C, H, W) of floats in [0, 1]. Magnitudes are float32 numbers, one for all images or one
+for each; PIL gets the same numbers.
 """
 
 import functools
@@ -19,7 +20,18 @@ Levels = NDArray[np.uint8]
 Results = NDArray[np.int64]
 Magnitudes = NDArray[np.float32]
 
-SIZES = ((32, 32), (33, 33), (16, 24), (6, 10), (65, 91), (3, 3), (2, 5), (1, 29), (29, 1), (1, 1))
+SIZES = (
+    (32, 32),
+    (33, 33),
+    (16, 24),
+    (6, 10),
+    (65, 91),
+    (3, 3),
+    (2, 5),
+    (1, 29),
+    (29, 1),
+    (1, 1),
+)
 
 
 def noise(height: int, width: int, channels: int, n_images: int = 1) -> Levels:
@@ -58,17 +70,30 @@ def photographs() -> tuple[Levels, ...]:
     """Pieces of the two photographs that ship with scikit-learn, coloured and grey."""
     whole: Levels = np.stack(load_sample_images().images)
     pieces = [
-        np.concatenate([whole[:, top : top + height, left : left + width] for top, left in ((0, 0), (190, 270))])
+        np.concatenate(
+            [
+                whole[:, top : top + height, left : left + width]
+                for top, left in ((0, 0), (190, 270))
+            ]
+        )
         for height, width in ((32, 32), (45, 71), (224, 224))
     ]
-    grey = [np.stack([np.asarray(Image.fromarray(one).convert("L")) for one in piece])[..., None] for piece in pieces]
+    grey = [
+        np.stack([np.asarray(Image.fromarray(one).convert("L")) for one in piece])[
+            ..., None
+        ]
+        for piece in pieces
+    ]
     return (*pieces, *grey)
 
 
 @functools.cache
 def any_images() -> tuple[Levels, ...]:
     """Adversarial images of all sizes and pieces of photographs, grey and coloured."""
-    return (*(adversarial(*size, channels) for size in SIZES for channels in (1, 3)), *photographs())
+    return (
+        *(adversarial(*size, channels) for size in SIZES for channels in (1, 3)),
+        *photographs(),
+    )
 
 
 def fill_of(images: Levels) -> tuple[int, ...]:
@@ -81,18 +106,26 @@ def magnitudes_within(low: float, high: float, count: int, seed: int) -> Magnitu
     return np.array([low, high, *inside], dtype=np.float32)[-count:]
 
 
-def by_pil(operation: str | Operation, images: Levels, magnitude: float | Magnitudes = 0.0) -> Results:
+def by_pil(
+    operation: str | Operation, images: Levels, magnitude: float | Magnitudes = 0.0
+) -> Results:
     """By the PIL call that defines the operation (hba/operations/on_pil.py)."""
     operation = OPERATIONS[operation] if isinstance(operation, str) else operation
     results = []
     for image, number in zip(images, one_for_each(images, magnitude), strict=True):
         given = Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image)
-        result = operation.apply_to_pil(given, float(number), fill_of(images), (0.5, 0.5))
+        result = operation.apply_to_pil(
+            given, float(number), fill_of(images), (0.5, 0.5)
+        )
         results.append(np.asarray(result).reshape(image.shape))
     return np.stack(results).astype(np.int64)
 
 
-def by_hba(operation: str | Operation, images: Levels, magnitude: float | Magnitudes | None = None) -> Results:
+def by_hba(
+    operation: str | Operation,
+    images: Levels,
+    magnitude: float | Magnitudes | None = None,
+) -> Results:
     """Grey levels."""
     return on_the_grid(operation, images, magnitude).round().astype(np.int64)
 
@@ -103,11 +136,17 @@ def on_the_grid(
     magnitude: float | Magnitudes | None = None,
     positions: Sequence[tuple[float, float]] | None = None,
 ) -> NDArray[np.float64]:
-    """What hba gives, in grey levels and not rounded to whole ones; positions are one for each image."""
+    """What hba gives, in grey levels and not rounded to whole ones; positions are one
+    for each image.
+    """
     operation = OPERATIONS[operation] if isinstance(operation, str) else operation
     result = operation(
         torch.from_numpy(images.copy()).permute(0, 3, 1, 2).float() / 255,
-        None if magnitude is None else torch.from_numpy(one_for_each(images, magnitude)),
+        (
+            None
+            if magnitude is None
+            else torch.from_numpy(one_for_each(images, magnitude))
+        ),
         fill=torch.tensor(fill_of(images)) / 255,
         position=None if positions is None else torch.tensor(positions),
     )

@@ -20,9 +20,13 @@ from hba.policy.module import Policy, compiled_application
 from hba.policy.space import SearchSpace
 from hba.schedule.library import load_policy
 
-HALF = Operation("Half", lambda images, share: images * share[:, None, None, None], (0.5, 1.0))
+HALF = Operation(
+    "Half", lambda images, share: images * share[:, None, None, None], (0.5, 1.0)
+)
 OF_ALL_KINDS = SearchSpace((*TWO_INTERPOLATIONS, HALF, Operation("Mirror", mirror)))
-COUNTED = SearchSpace(OF_ALL_KINDS.operations, 2, (0.2, 0.3, 0.4, 0.1), searches_count=True)
+COUNTED = SearchSpace(
+    OF_ALL_KINDS.operations, 2, (0.2, 0.3, 0.4, 0.1), searches_count=True
+)
 N_IMAGES = 40
 
 
@@ -35,25 +39,40 @@ def fresh_compiler_and_no_warnings_of_hba() -> Iterator[None]:
         yield
     torch.compiler.reset()
     package = Path(hba.__file__).parent
-    assert [str(warning.message) for warning in caught if Path(warning.filename).is_relative_to(package)] == []
+    assert [
+        str(warning.message)
+        for warning in caught
+        if Path(warning.filename).is_relative_to(package)
+    ] == []
 
 
 def compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    result: Callable[..., Tensor] = torch.compile(function, fullgraph=True, backend="eager")
+    result: Callable[..., Tensor] = torch.compile(
+        function, fullgraph=True, backend="eager"
+    )
     return result
 
 
-def with_default_generator(seed: int, function: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+def with_default_generator(
+    seed: int, function: Callable[[Tensor], Tensor], images: Tensor
+) -> Tensor:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return function(images)
 
 
 def policy_for(space: SearchSpace, n_rows: int | None, spread: float = 0.0) -> Policy:
-    """Shared values, or a row for each image. A new space, for which nothing has been computed yet."""
+    """Shared values, or a row for each image. A new space, for which nothing has been
+    computed yet.
+    """
     values = random_values(space, n_rows or 1, seed=1)
     values = values[0] if n_rows is None else values
-    return Policy(dataclasses.replace(space), values, (0.2, 0.4, 0.6), torch.full_like(values, spread))
+    return Policy(
+        dataclasses.replace(space),
+        values,
+        (0.2, 0.4, 0.6),
+        torch.full_like(values, spread),
+    )
 
 
 def assert_compiles(policy: Policy, sizes: tuple[int, ...] = (N_IMAGES,)) -> None:
@@ -72,12 +91,19 @@ def test_a_compiled_policy_gives_the_same_for_the_same_seed() -> None:
     assert_compiles(policy_for(COUNTED, None, spread=0.75))
 
 
-def test_a_policy_can_compile_only_what_is_after_the_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_policy_can_compile_only_what_is_after_the_draw(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It then draws the same numbers from the same generator."""
-    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
+    monkeypatch.setattr(
+        torch, "compile", functools.partial(torch.compile, backend="eager")
+    )
     compiled_application.cache_clear()
     space = SearchSpace((HALF, Operation("Mirror", mirror)))
-    eager, counted = policy_for(space, None, spread=0.75), torch._dynamo.utils.counters["stats"]
+    eager, counted = (
+        policy_for(space, None, spread=0.75),
+        torch._dynamo.utils.counters["stats"],
+    )
     policy = Policy(eager.space, eager.values, eager.fill, eager.spread, compiled=True)
     counted.clear()
     images = eight_bit_images((N_IMAGES, 3, 9, 14), seed=2)
@@ -91,7 +117,9 @@ def test_a_policy_can_compile_only_what_is_after_the_draw(monkeypatch: pytest.Mo
 
 @pytest.mark.slow
 def test_rows_of_each_image_the_whole_space_and_other_sizes_give_the_same_too() -> None:
-    """The last batch of an epoch is smaller; the program is compiled again, or takes any size."""
+    """The last batch of an epoch is smaller; the program is compiled again, or takes
+    any size.
+    """
     assert_compiles(policy_for(SearchSpace(), None), (N_IMAGES, 7, 1))
     assert_compiles(policy_for(COUNTED, N_IMAGES, spread=0.75))
 
@@ -100,9 +128,14 @@ def test_rows_of_each_image_the_whole_space_and_other_sizes_give_the_same_too() 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler")
 @each("name", ["photo", "timm"])
 def test_inductor_gives_the_same_pixels_to_rounding(name: str) -> None:
-    policy, images = load_policy(name).policy(0), eight_bit_images((N_IMAGES, 3, 32, 32), seed=2)
+    policy, images = (
+        load_policy(name).policy(0),
+        eight_bit_images((N_IMAGES, 3, 32, 32), seed=2),
+    )
     sample = policy.draw(N_IMAGES, seeded(8))
-    replay: Callable[..., Tensor] = torch.compile(policy.replay, fullgraph=True, dynamic=False)
+    replay: Callable[..., Tensor] = torch.compile(
+        policy.replay, fullgraph=True, dynamic=False
+    )
     difference = (replay(images, sample) - policy.replay(images, sample)).abs()
     assert difference.max() < 1.01 / 255
     assert (difference > 1e-5).float().mean() < 1e-4

@@ -1,4 +1,6 @@
-"""Perspective, elastic distortion and erasing against torchvision's functions, and what each of them draws."""
+"""Perspective, elastic distortion and erasing against torchvision's functions, and what
+each of them draws.
+"""
 
 import math
 
@@ -9,7 +11,13 @@ from scipy.interpolate import BSpline
 from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
-from hba.operations.distortion import CELLS, elastic, elastic_displacement, perspective, perspective_points
+from hba.operations.distortion import (
+    CELLS,
+    elastic,
+    elastic_displacement,
+    perspective,
+    perspective_points,
+)
 from hba.operations.erasing import erase
 
 FILL = torch.tensor([0.8, 0.1, 0.3])
@@ -18,24 +26,42 @@ N_DRAWS = 10_000
 
 
 def filled(image: Tensor, inside: Tensor) -> Tensor:
-    """torchvision's own fill multiplies pixels at the image's border by their share of the image twice."""
+    """torchvision's own fill multiplies pixels at the image's border by their share of
+    the image twice.
+    """
     return image + (1 - inside) * FILL[:, None, None]
 
 
 def test_perspective_is_torchvision_s_with_the_same_corners() -> None:
     for height, width in SIZES:
-        images, uniforms = random_images((8, 3, height, width), seed=1), torch.rand(8, 8, generator=seeded(2))
+        images, uniforms = (
+            random_images((8, 3, height, width), seed=1),
+            torch.rand(8, 8, generator=seeded(2)),
+        )
         largest = torch.linspace(0, 0.5, 8)
         result = perspective(images, largest, FILL, uniforms)
-        start, end = (points.tolist() for points in perspective_points(largest, uniforms, height, width))
+        start, end = (
+            points.tolist()
+            for points in perspective_points(largest, uniforms, height, width)
+        )
         for i, image in enumerate(images):
-            expected, inside = (TF.perspective(one, start[i], end[i]) for one in (image, torch.ones_like(image)))
-            torch.testing.assert_close(result[i], filled(expected, inside), atol=2e-4, rtol=0)
+            expected, inside = (
+                TF.perspective(one, start[i], end[i])
+                for one in (image, torch.ones_like(image))
+            )
+            torch.testing.assert_close(
+                result[i], filled(expected, inside), atol=2e-4, rtol=0
+            )
 
 
 def test_corners_are_drawn_as_by_torchvision() -> None:
-    """RandomPerspective: whole numbers from 0 to int(scale * (side // 2)), from each corner inwards."""
-    uniforms, largest = torch.rand(N_DRAWS, 8, generator=seeded(3)), torch.full((N_DRAWS,), 0.3)
+    """RandomPerspective: whole numbers from 0 to int(scale * (side // 2)), from each
+    corner inwards.
+    """
+    uniforms, largest = (
+        torch.rand(N_DRAWS, 8, generator=seeded(3)),
+        torch.full((N_DRAWS,), 0.3),
+    )
     start, end = perspective_points(largest, uniforms, 41, 32)
     assert start[0].tolist() == [[0, 0], [31, 0], [31, 40], [0, 40]]
     inwards = (end - start) * torch.tensor([[1, 1], [-1, 1], [-1, -1], [1, -1]])
@@ -48,14 +74,22 @@ def test_corners_are_drawn_as_by_torchvision() -> None:
 
 def test_elastic_is_torchvision_s_with_the_same_displacement() -> None:
     for height, width in (*SIZES, (1, 4)):
-        images, uniforms = random_images((5, 3, height, width), seed=4), torch.rand(5, 1, generator=seeded(5))
+        images, uniforms = (
+            random_images((5, 3, height, width), seed=4),
+            torch.rand(5, 1, generator=seeded(5)),
+        )
         largest = torch.linspace(0, 0.2, 5)
         displacement = elastic_displacement(largest, uniforms, height, width)
         assert displacement.shape == (5, height, width, 2)
         result = elastic(images, largest, FILL, uniforms)
         for i, image in enumerate(images):
-            expected, inside = (TF.elastic(one, displacement[i : i + 1]) for one in (image, torch.ones_like(image)))
-            torch.testing.assert_close(result[i], filled(expected, inside), atol=1e-5, rtol=0)
+            expected, inside = (
+                TF.elastic(one, displacement[i : i + 1])
+                for one in (image, torch.ones_like(image))
+            )
+            torch.testing.assert_close(
+                result[i], filled(expected, inside), atol=1e-5, rtol=0
+            )
 
 
 def test_the_displacement_is_a_spline_within_its_bound() -> None:
@@ -63,11 +97,14 @@ def test_the_displacement_is_a_spline_within_its_bound() -> None:
     field = elastic_displacement(torch.full((2000,), 0.1), uniforms, 16, 16) / 2
     assert 0.06 < field.abs().max() < 0.1
     assert abs(float(field.mean())) < 1e-3
-    # Two neighbouring pixels differ by at most 2 * 0.1 of the side in a cell, which has 4 of them.
+    # Two neighbouring pixels differ by at most 2 * 0.1 of the side in a cell, which has
+    # 4 of them.
     assert field.diff(dim=2).abs().max() < 0.2 / (16 / CELLS)
     # A cubic spline is found again from as many pixels as it has knots.
     place = (torch.arange(16) + 0.5).numpy() / (16 / CELLS)
-    basis = torch.from_numpy(BSpline.design_matrix(place, range(-3, CELLS + 4), 3).toarray())
+    basis = torch.from_numpy(
+        BSpline.design_matrix(place, range(-3, CELLS + 4), 3).toarray()
+    )
     row = field[0, 3, :, 0].double()
     knots = torch.linalg.lstsq(basis, row).solution
     torch.testing.assert_close(basis @ knots, row, atol=1e-7, rtol=0)
@@ -75,22 +112,32 @@ def test_the_displacement_is_a_spline_within_its_bound() -> None:
 
 def test_erase_covers_the_rectangle_that_torchvision_s_would() -> None:
     """For the same share, aspect and place; one that does not fit is cut to the image."""
-    images, uniforms = random_images((300, 3, 20, 31), seed=7), torch.rand(300, 4, generator=seeded(8))
+    images, uniforms = (
+        random_images((300, 3, 20, 31), seed=7),
+        torch.rand(300, 4, generator=seeded(8)),
+    )
     result = erase(images, torch.full((300,), 0.4), FILL, uniforms)
     n_cut = 0
-    for image, found, (share, aspect, x, y) in zip(images, result, uniforms.double().tolist(), strict=True):
+    for image, found, (share, aspect, x, y) in zip(
+        images, result, uniforms.double().tolist(), strict=True
+    ):
         area = (0.02 + 0.38 * share) * 20 * 31
         ratio = math.exp(math.log(0.3) + aspect * math.log(3.3 / 0.3))
         height, width = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
         n_cut += height > 20 or width > 31
         height, width = min(height, 20), min(width, 31)
         top, left = int(y * (20 - height + 1)), int(x * (31 - width + 1))
-        assert torch.equal(found, TF.erase(image, top, left, height, width, FILL[:, None, None]))
+        assert torch.equal(
+            found, TF.erase(image, top, left, height, width, FILL[:, None, None])
+        )
     assert 0 < n_cut < 60
 
 
 def test_the_erased_share_and_place_are_uniform() -> None:
-    images, uniforms = torch.zeros(N_DRAWS, 1, 32, 32), torch.rand(N_DRAWS, 4, generator=seeded(9))
+    images, uniforms = (
+        torch.zeros(N_DRAWS, 1, 32, 32),
+        torch.rand(N_DRAWS, 4, generator=seeded(9)),
+    )
     covered = erase(images, torch.full((N_DRAWS,), 0.2), torch.ones(1), uniforms)
     shares = covered.mean(dim=(1, 2, 3))
     assert abs(float(shares.mean()) - 0.11) < 0.003

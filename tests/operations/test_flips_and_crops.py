@@ -17,16 +17,32 @@ from hba.operations import STAGED, Operation, on_pil
 from hba.packed import apply_to_all, apply_to_images
 
 N_DRAWS = 10_000
-MOVES = ("HorizontalFlip", "VerticalFlip", "QuarterTurn", "ResizedCrop", "Zoom", "Shear", "Rotation", "PaddedCrop")
+MOVES = (
+    "HorizontalFlip",
+    "VerticalFlip",
+    "QuarterTurn",
+    "ResizedCrop",
+    "Zoom",
+    "Shear",
+    "Rotation",
+    "PaddedCrop",
+)
 FILL = torch.tensor([0.2, 0.6, 1.0])
 
 
 def images(batch: int, height: int = 12, width: int = 12) -> Tensor:
-    return torch.rand(batch, 3, height, width, generator=torch.Generator().manual_seed(3)).mul(255).round() / 255
+    return (
+        torch.rand(batch, 3, height, width, generator=torch.Generator().manual_seed(3))
+        .mul(255)
+        .round()
+        / 255
+    )
 
 
 def uniforms(operation: Operation, batch: int, seed: int = 5) -> Tensor:
-    return torch.rand(batch, operation.n_uniforms, generator=torch.Generator().manual_seed(seed))
+    return torch.rand(
+        batch, operation.n_uniforms, generator=torch.Generator().manual_seed(seed)
+    )
 
 
 def test_flips_and_turns_are_those_of_pytorch() -> None:
@@ -34,36 +50,58 @@ def test_flips_and_turns_are_those_of_pytorch() -> None:
     assert torch.equal(STAGED["HorizontalFlip"](given), given.flip(3))
     assert torch.equal(STAGED["VerticalFlip"](given), given.flip(2))
     turned = STAGED["QuarterTurn"](given, position=torch.tensor([[0.1], [0.5], [0.9]]))
-    assert torch.equal(turned, torch.stack([one.rot90(times, (1, 2)) for times, one in enumerate(given, 1)]))
+    assert torch.equal(
+        turned,
+        torch.stack([one.rot90(times, (1, 2)) for times, one in enumerate(given, 1)]),
+    )
 
 
 @pytest.mark.parametrize("name", MOVES)
 def test_batches_packed_images_arrays_and_pil_agree(name: str) -> None:
     operation, batch = STAGED[name], 64
     given, drawn = images(batch, 12, 12), uniforms(STAGED[name], batch)
-    strong = None if operation.magnitude_range is None else torch.full((batch,), operation.magnitude_range[1])
+    strong = (
+        None
+        if operation.magnitude_range is None
+        else torch.full((batch,), operation.magnitude_range[1])
+    )
     of_floats = operation(given, strong, fill=FILL, position=drawn)
     chosen, magnitudes = (
         torch.zeros(batch, 1, dtype=torch.long),
         torch.zeros(batch, 1) if strong is None else strong[:, None],
     )
     levels = given.mul(255).round().to(torch.uint8)
-    of_bytes = apply_to_images([operation], (chosen, magnitudes, drawn[:, None]), levels, FILL)
+    of_bytes = apply_to_images(
+        [operation], (chosen, magnitudes, drawn[:, None]), levels, FILL
+    )
     # PIL interpolates in whole numbers.
-    assert (of_bytes.int() - of_floats.mul(255).round().int()).abs().max() <= (1 if name == "ResizedCrop" else 0)
+    assert (of_bytes.int() - of_floats.mul(255).round().int()).abs().max() <= (
+        1 if name == "ResizedCrop" else 0
+    )
     fill = tuple(round(255 * one) for one in FILL.tolist())
     for number in range(batch):
         picture = TF.to_pil_image(levels[number])
-        one = operation.apply_to_pil(picture, float(magnitudes[number]), fill, tuple(drawn[number].tolist()))
-        assert np.array_equal(np.asarray(one), of_bytes[number].permute(1, 2, 0).numpy()), (name, number)
-        drawn_for_one = [(operation, float(magnitudes[number]), tuple(drawn[number].tolist()))]
-        assert torch.equal(apply_to_all(drawn_for_one, levels[number : number + 1], FILL)[0], of_bytes[number])
+        one = operation.apply_to_pil(
+            picture, float(magnitudes[number]), fill, tuple(drawn[number].tolist())
+        )
+        assert np.array_equal(
+            np.asarray(one), of_bytes[number].permute(1, 2, 0).numpy()
+        ), (name, number)
+        drawn_for_one = [
+            (operation, float(magnitudes[number]), tuple(drawn[number].tolist()))
+        ]
+        assert torch.equal(
+            apply_to_all(drawn_for_one, levels[number : number + 1], FILL)[0],
+            of_bytes[number],
+        )
 
 
 def test_a_resized_crop_is_pil_s_resize_of_a_box_in_the_drawn_bounds() -> None:
     operation, least = STAGED["ResizedCrop"], 0.3
     drawn = uniforms(operation, N_DRAWS).double()
-    found = operation.function(torch.full((N_DRAWS,), least, dtype=torch.float64), 32, 32, drawn)
+    found = operation.function(
+        torch.full((N_DRAWS,), least, dtype=torch.float64), 32, 32, drawn
+    )
     across, down, left, top = (found[name] for name in ("a", "e", "c", "f"))
     area, ratio = across * down, across / down
     assert area.min() >= least
@@ -78,18 +116,33 @@ def test_a_resized_crop_is_pil_s_resize_of_a_box_in_the_drawn_bounds() -> None:
     assert (top / 32 + down).max() <= 1 + 1e-9
     picture = TF.to_pil_image(images(1, 32, 32)[0])
     result = operation.apply_to_pil(picture, least, (0, 0, 0), tuple(drawn[0].tolist()))
-    box = tuple(float(one[0]) for one in (left, top, left + across * 32, top + down * 32))
-    extent = picture.transform(picture.size, Image.Transform.EXTENT, box, Image.Resampling.BILINEAR)
+    box = tuple(
+        float(one[0]) for one in (left, top, left + across * 32, top + down * 32)
+    )
+    extent = picture.transform(
+        picture.size, Image.Transform.EXTENT, box, Image.Resampling.BILINEAR
+    )
     assert np.abs(np.asarray(result).astype(int) - np.asarray(extent)).max() <= 1
 
 
 def test_a_padded_crop_shifts_as_torchvision_s_does() -> None:
     operation, padding = STAGED["PaddedCrop"], 3
-    given, drawn = images(1, 12, 12).repeat(200, 1, 1, 1), uniforms(STAGED["PaddedCrop"], 200)
-    found = operation(given, torch.full((200,), padding / 12), fill=FILL, position=drawn)
+    given, drawn = (
+        images(1, 12, 12).repeat(200, 1, 1, 1),
+        uniforms(STAGED["PaddedCrop"], 200),
+    )
+    found = operation(
+        given, torch.full((200,), padding / 12), fill=FILL, position=drawn
+    )
     padded = TF.pad(given[0], [padding] * 4, fill=FILL.tolist())
-    places = {(y, x): TF.crop(padded, y, x, 12, 12) for y, x in product(range(2 * padding + 1), repeat=2)}
-    shown = [next(place for place, one in places.items() if torch.equal(one, image)) for image in found]
+    places = {
+        (y, x): TF.crop(padded, y, x, 12, 12)
+        for y, x in product(range(2 * padding + 1), repeat=2)
+    }
+    shown = [
+        next(place for place, one in places.items() if torch.equal(one, image))
+        for image in found
+    ]
     assert {y for y, _ in shown} == {x for _, x in shown} == set(range(7))
     assert RandomCrop(12, padding=padding)(given[0]).shape == found[0].shape
 
@@ -104,12 +157,22 @@ AFFINE: dict[str, tuple[float, Callable[[float], dict[str, Any]]]] = {
 
 @pytest.mark.parametrize("name", AFFINE)
 @pytest.mark.parametrize(("height", "width"), [(32, 32), (33, 20), (1, 9)])
-def test_affine_maps_show_torchvision_s_pixels(name: str, height: int, width: int) -> None:
+def test_affine_maps_show_torchvision_s_pixels(
+    name: str, height: int, width: int
+) -> None:
     """The same image through many maps: all pixels of its nearest neighbour."""
     (largest, arguments), operation, batch = AFFINE[name], STAGED[name], 60
     given, drawn = images(1, height, width), uniforms(STAGED[name], batch).double()
-    found = operation(given.repeat(batch, 1, 1, 1), torch.full((batch,), largest), fill=FILL, position=drawn)
-    picture, fill = TF.to_pil_image(given[0]), [round(255 * one) for one in FILL.tolist()]
+    found = operation(
+        given.repeat(batch, 1, 1, 1),
+        torch.full((batch,), largest),
+        fill=FILL,
+        position=drawn,
+    )
+    picture, fill = (
+        TF.to_pil_image(given[0]),
+        [round(255 * one) for one in FILL.tolist()],
+    )
     for number, image in enumerate(found):
         moves = {
             "angle": 0.0,
@@ -118,34 +181,54 @@ def test_affine_maps_show_torchvision_s_pixels(name: str, height: int, width: in
             "shear": [0.0, 0.0],
             **arguments(float(drawn[number])),
         }
-        expected = TF.affine(picture, **moves, interpolation=InterpolationMode.NEAREST, fill=fill)
-        assert torch.equal(image.mul(255).round().byte(), TF.pil_to_tensor(expected)), number
+        expected = TF.affine(
+            picture, **moves, interpolation=InterpolationMode.NEAREST, fill=fill
+        )
+        assert torch.equal(image.mul(255).round().byte(), TF.pil_to_tensor(expected)), (
+            number
+        )
 
 
-@pytest.mark.parametrize("name", ["ResizedCrop", "Zoom", "Shear", "Rotation", "PaddedCrop"])
+@pytest.mark.parametrize(
+    "name", ["ResizedCrop", "Zoom", "Shear", "Rotation", "PaddedCrop"]
+)
 def test_crops_at_their_identity_change_nothing(name: str) -> None:
     operation, given = STAGED[name], images(8)
     assert operation.identity is not None
-    result = operation(given, torch.full((8,), operation.identity), fill=FILL, position=uniforms(operation, 8))
+    result = operation(
+        given,
+        torch.full((8,), operation.identity),
+        fill=FILL,
+        position=uniforms(operation, 8),
+    )
     assert torch.allclose(result, given, atol=1e-6)
 
 
 def test_an_image_that_is_not_square_is_turned_and_stretched() -> None:
     given = torch.zeros(1, 3, 10, 20)
-    given[:, :, :, :5] = 1  # The left quarter; after a turn by 90 degrees, the lowest one.
+    given[:, :, :, :5] = (
+        1  # The left quarter; after a turn by 90 degrees, the lowest one.
+    )
     turned = STAGED["QuarterTurn"](given, position=torch.tensor([[0.0]]))
     assert turned.shape == given.shape
     assert turned[:, :, 8:].mean() == 1
     assert turned[:, :, :7].mean() == 0
     for height, width, at in product((20, 12, 7), (10, 12, 31), (0.1, 0.5, 0.9)):
         given = images(1, height, width)
-        by_pil = on_pil.quarter_turn(TF.to_pil_image(given[0]), (at,), Image.Resampling.NEAREST)
+        by_pil = on_pil.quarter_turn(
+            TF.to_pil_image(given[0]), (at,), Image.Resampling.NEAREST
+        )
         turned = STAGED["QuarterTurn"](given, position=torch.tensor([[at]]))
-        assert torch.equal(turned[0].mul(255).round().byte(), TF.pil_to_tensor(by_pil)), (height, width, at)
+        assert torch.equal(
+            turned[0].mul(255).round().byte(), TF.pil_to_tensor(by_pil)
+        ), (height, width, at)
 
 
 def test_a_sign_or_an_unknown_stage_is_refused() -> None:
     function = STAGED["HorizontalFlip"].function
-    for options in ({"stage": "first"}, {"stage": "crop", "magnitude_range": (0.0, 1.0), "signed": True}):
+    for options in (
+        {"stage": "first"},
+        {"stage": "crop", "magnitude_range": (0.0, 1.0), "signed": True},
+    ):
         with pytest.raises(SettingsError, match="stage"):
             Operation("Mine", function, **options)

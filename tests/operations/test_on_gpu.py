@@ -5,7 +5,14 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from mixed_draws import SPACES, draw_of_one, fill_of, mixed_draw, random_values, space_of_one
+from mixed_draws import (
+    SPACES,
+    draw_of_one,
+    fill_of,
+    mixed_draw,
+    random_values,
+    space_of_one,
+)
 from random_inputs import eight_bit_images
 from torch import Tensor
 
@@ -21,11 +28,15 @@ GPU = torch.device("cuda")
 ENHANCERS = ("Contrast", "Color", "Brightness", "Sharpness")
 N_IMAGES = 150
 
-any_operation = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
+any_operation = pytest.mark.parametrize(
+    "operation", OPERATIONS.values(), ids=lambda operation: operation.name
+)
 
 
 def moved(draw: BatchSample) -> BatchSample:
-    return BatchSample(*(numbers.to(GPU) for numbers in (draw.slots, draw.magnitudes, draw.positions)))
+    return BatchSample(
+        *(numbers.to(GPU) for numbers in (draw.slots, draw.magnitudes, draw.positions))
+    )
 
 
 def replayed_on_gpu(space: SearchSpace, draw: BatchSample, images: Tensor) -> Tensor:
@@ -62,7 +73,8 @@ def test_a_draw_gives_the_cpu_s_pixels(operation: Operation, channels: int) -> N
     elif operation.uses_fill:
         assert torch.equal(result, expected)
     else:
-        # A GPU divides a level by 255 as a product with 1 / 255, so the last bit may differ.
+        # A GPU divides a level by 255 as a product with 1 / 255, so the last bit may
+        # differ.
         assert torch.equal(levels(result), levels(expected))
         torch.testing.assert_close(result, expected, atol=1e-6, rtol=0)
 
@@ -78,7 +90,9 @@ def test_all_stages_give_the_cpu_s_pixels(name: str) -> None:
 
 @pytest.mark.parametrize("name", SPACES)
 def test_a_mixed_draw_gives_the_cpu_s_pixels(name: str) -> None:
-    """A difference in the last bit may turn a grey level in the second step, in very few pixels."""
+    """A difference in the last bit may turn a grey level in the second step, in very
+    few pixels.
+    """
     space = SPACES[name]
     images = eight_bit_images((N_IMAGES, 3, 16, 16), seed=3)
     draw = mixed_draw(space, N_IMAGES, seed=4)
@@ -90,7 +104,9 @@ def test_a_mixed_draw_gives_the_cpu_s_pixels(name: str) -> None:
 @pytest.mark.parametrize("name", ["nearest", "bilinear", "recipe", "full"])
 @pytest.mark.parametrize("n_rows", [None, N_IMAGES])
 def test_a_policy_call_never_waits_for_the_gpu(name: str, n_rows: int | None) -> None:
-    policy = policy_on_gpu(SPACES[name] if name in SPACES else NAMED_SPACES[name], n_rows)
+    policy = policy_on_gpu(
+        SPACES[name] if name in SPACES else NAMED_SPACES[name], n_rows
+    )
     images = eight_bit_images((N_IMAGES, 3, 16, 16), seed=7).to(GPU)
     generator = torch.Generator(GPU).manual_seed(8)
     for given in (None, generator):
@@ -109,7 +125,9 @@ def test_replays_of_a_cuda_graph_draw_anew(name: str) -> None:
     for _ in range(2):
         graph.replay()
         torch.cuda.synchronize()
-        copy = BatchSample(draw.slots.clone(), draw.magnitudes.clone(), draw.positions.clone())
+        copy = BatchSample(
+            draw.slots.clone(), draw.magnitudes.clone(), draw.positions.clone()
+        )
         replays.append((copy, result.clone()))
         # What the graph drew, done without the graph.
         assert torch.equal(policy.replay(images, copy), result)
@@ -122,11 +140,15 @@ def test_replays_of_a_cuda_graph_draw_anew(name: str) -> None:
 
 
 def policy_on_gpu(space: SearchSpace, n_rows: int | None) -> Policy:
-    values = space.decode(torch.zeros(space.n) if n_rows is None else torch.zeros(n_rows, space.n))
+    values = space.decode(
+        torch.zeros(space.n) if n_rows is None else torch.zeros(n_rows, space.n)
+    )
     return Policy(space, values, fill=(0.2, 0.4, 0.6)).to(GPU)
 
 
-def captured(policy: Policy, images: Tensor) -> tuple[torch.cuda.CUDAGraph, BatchSample, Tensor]:
+def captured(
+    policy: Policy, images: Tensor
+) -> tuple[torch.cuda.CUDAGraph, BatchSample, Tensor]:
     """A graph of one call, and where its replays put the draw and the pixels."""
     generator = torch.Generator(GPU).manual_seed(10)
     stream = torch.cuda.Stream()

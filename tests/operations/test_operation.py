@@ -1,4 +1,6 @@
-"""The table of operations, and what an operation requires of its own numbers, of images and of magnitudes."""
+"""The table of operations, and what an operation requires of its own numbers, of images
+and of magnitudes.
+"""
 
 import dataclasses
 import math
@@ -21,11 +23,17 @@ def halve(images: Tensor, *magnitude: Tensor) -> Tensor:
 
 
 def test_the_table_has_the_operations_and_ranges_of_the_paper() -> None:
-    assert {name: one.magnitude_range for name, one in OPERATIONS.items()} == PAPER_RANGES
+    assert {
+        name: one.magnitude_range for name, one in OPERATIONS.items()
+    } == PAPER_RANGES
     assert all(operation.name == name for name, operation in OPERATIONS.items())
     assert {name for name, one in OPERATIONS.items() if one.signed} == GEOMETRIC
-    assert {name for name, one in OPERATIONS.items() if one.interpolation == "nearest"} == GEOMETRIC
-    assert {name for name, one in OPERATIONS.items() if one.uses_fill} == GEOMETRIC | {"Cutout"}
+    assert {
+        name for name, one in OPERATIONS.items() if one.interpolation == "nearest"
+    } == GEOMETRIC
+    assert {name for name, one in OPERATIONS.items() if one.uses_fill} == GEOMETRIC | {
+        "Cutout"
+    }
     assert [name for name, one in OPERATIONS.items() if one.n_uniforms] == ["Cutout"]
     with pytest.raises(SettingsError, match="did you mean Rotate"):
         find_operation("rotate")
@@ -33,13 +41,35 @@ def test_the_table_has_the_operations_and_ranges_of_the_paper() -> None:
 
 def test_an_operation_that_contradicts_itself_is_refused() -> None:
     wrong: list[tuple[str, dict[str, Any]]] = [
-        *((name, {}) for name in ("", "My operation", "Rotate.1", "2nd", "Shear-X", "a/b", "Blur\n", "all")),
+        *(
+            (name, {})
+            for name in (
+                "",
+                "My operation",
+                "Rotate.1",
+                "2nd",
+                "Shear-X",
+                "a/b",
+                "Blur\n",
+                "all",
+            )
+        ),
         *(
             ("Half", {"magnitude_range": ends})
             for ends in ((), (1.0,), (0.0, 1.0, 2.0), (0.0, math.inf), (math.nan, 1.0))
         ),
-        *(("Half", {"magnitude_range": ends, "signed": True}) for ends in ((-0.1, 0.3), (0.3, -0.1))),
-        *(("Half", {name: value}) for name, value in (("unit", "degrees"), ("identity", 0.0), ("signed", True))),
+        *(
+            ("Half", {"magnitude_range": ends, "signed": True})
+            for ends in ((-0.1, 0.3), (0.3, -0.1))
+        ),
+        *(
+            ("Half", {name: value})
+            for name, value in (
+                ("unit", "degrees"),
+                ("identity", 0.0),
+                ("signed", True),
+            )
+        ),
         ("Half", {"magnitude_range": (0.0, 1.0), "identity": math.nan}),
     ]
     for name, options in wrong:
@@ -63,7 +93,9 @@ def test_ranges_and_interpolations_are_changed_alone() -> None:
         with pytest.raises(SettingsError, match="bicubic"):
             operation.with_interpolation("bicubic")
     rotate = OPERATIONS["Rotate"]
-    assert rotate.with_range((30.0, 5.0)) == dataclasses.replace(rotate, magnitude_range=(30.0, 5.0))
+    assert rotate.with_range((30.0, 5.0)) == dataclasses.replace(
+        rotate, magnitude_range=(30.0, 5.0)
+    )
 
 
 def test_strength_is_the_distance_from_the_identity() -> None:
@@ -78,7 +110,10 @@ def test_strength_is_the_distance_from_the_identity() -> None:
         (OPERATIONS["Rotate"].with_range((20.0, 10.0)), -10.0, 0.5),
         (half, 0.0, 1.0),
     ):
-        assert math.isclose(operation.strength(magnitude), expected, abs_tol=1e-12), (operation.name, magnitude)
+        assert math.isclose(operation.strength(magnitude), expected, abs_tol=1e-12), (
+            operation.name,
+            magnitude,
+        )
 
 
 def test_images_and_magnitudes_of_another_shape_or_type_are_refused() -> None:
@@ -93,7 +128,13 @@ def test_images_and_magnitudes_of_another_shape_or_type_are_refused() -> None:
             with pytest.raises(SettingsError, match="floating point"):
                 use(images)
     for operation in OPERATIONS.values():
-        for magnitude in (None, torch.tensor(0.1), torch.zeros(1), torch.zeros(3), torch.zeros(2, 1)):
+        for magnitude in (
+            None,
+            torch.tensor(0.1),
+            torch.zeros(1),
+            torch.zeros(3),
+            torch.zeros(2, 1),
+        ):
             if operation.magnitude_range:
                 with pytest.raises(SettingsError, match=operation.name):
                     operation(torch.zeros(2, 3, 8, 8), magnitude)

@@ -1,4 +1,6 @@
-"""Operations of your own: they are tried when they are registered, loaded from files, and refused in one line."""
+"""Operations of your own: they are tried when they are registered, loaded from files,
+and refused in one line.
+"""
 
 import functools
 import importlib
@@ -16,7 +18,12 @@ from torch import Tensor
 import hba
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation, find_operation, register_operation
-from hba.operations.registration import check_known, function_path, load_operations_file, registered_operations
+from hba.operations.registration import (
+    check_known,
+    function_path,
+    load_operations_file,
+    registered_operations,
+)
 from hba.policy.space import SearchSpace
 
 pytestmark = pytest.mark.usefixtures("registered")
@@ -47,19 +54,29 @@ def test_registered_operations_are_found_in_their_order() -> None:
     assert hba.register_operation(GAMMA) is GAMMA
     register_operation(DARKEN)
     assert find_operation("Power") is GAMMA
-    stronger = register_operation(Operation("Power", gamma, (0.1, 10.0), "exponent", 1.0))
+    stronger = register_operation(
+        Operation("Power", gamma, (0.1, 10.0), "exponent", 1.0)
+    )
     assert registered_operations() == (stronger, DARKEN)
     assert function_path(DARKEN) == "own_operations:darken"
-    assert {function_path(one.with_interpolation("bilinear")) for one in OPERATIONS.values()} == {None}
+    assert {
+        function_path(one.with_interpolation("bilinear")) for one in OPERATIONS.values()
+    } == {None}
     with pytest.raises(SettingsError, match="did you mean Power"):
         find_operation("power")
 
 
-def test_names_that_are_taken_and_functions_without_a_name_are_refused(tmp_path: Path) -> None:
+def test_names_that_are_taken_and_functions_without_a_name_are_refused(
+    tmp_path: Path,
+) -> None:
     for name in OPERATIONS:
         with pytest.raises(SettingsError, match=name):
             register_operation(Operation(name, gamma, (0.5, 2.0), "exponent", 1.0))
-    for function in (functools.partial(darken), torch.nn.Identity(), lambda images: images.clone()):
+    for function in (
+        functools.partial(darken),
+        torch.nn.Identity(),
+        lambda images: images.clone(),
+    ):
         for use in (register_operation, function_path):
             with pytest.raises(SettingsError, match="Nameless"):
                 use(Operation("Nameless", function))
@@ -74,7 +91,9 @@ def test_names_that_are_taken_and_functions_without_a_name_are_refused(tmp_path:
     with pytest.raises(SettingsError, match="Rotate"):
         hba.Schedule(space, np.zeros((1, space.n))).save(tmp_path / "a.json")
     check_known(GAMMA.with_range((1.5, 0.7)))
-    check_known(OPERATIONS["Rotate"].with_range((10.0, 5.0)).with_interpolation("bilinear"))
+    check_known(
+        OPERATIONS["Rotate"].with_range((10.0, 5.0)).with_interpolation("bilinear")
+    )
     assert registered_operations() == (GAMMA,)
 
 
@@ -123,23 +142,42 @@ def test_mistakes_show_when_an_operation_is_registered() -> None:
 
 
 def test_a_file_registers_its_operations(tmp_path: Path) -> None:
-    load_operations_file(written(tmp_path, GAMMA_FILE.replace("Power", "Other"), "other.py"))
+    load_operations_file(
+        written(tmp_path, GAMMA_FILE.replace("Power", "Other"), "other.py")
+    )
     load_operations_file(written(tmp_path, GAMMA_FILE + TWO_MORE))
-    assert [one.name for one in registered_operations()] == ["Other", "Power", "Same", "Softer"]
+    assert [one.name for one in registered_operations()] == [
+        "Other",
+        "Power",
+        "Same",
+        "Softer",
+    ]
     operation = find_operation("Power")
-    assert (operation.magnitude_range, operation.unit, operation.identity) == ((0.5, 2.0), "exponent", 1.0)
+    assert (operation.magnitude_range, operation.unit, operation.identity) == (
+        (0.5, 2.0),
+        "exponent",
+        1.0,
+    )
     images = torch.rand(2, 3, 4, 4)
-    torch.testing.assert_close(operation(images, torch.tensor([2.0, 0.5]))[0], images[0] ** 2)
+    torch.testing.assert_close(
+        operation(images, torch.tensor([2.0, 0.5]))[0], images[0] ** 2
+    )
     assert function_path(operation) == "my_operations:gamma"
     assert importlib.import_module("my_operations").gamma is operation.function
     assert pickle.loads(pickle.dumps(operation)) == operation
     own_operations = sys.modules["own_operations"]
-    load_operations_file(written(tmp_path, GAMMA_FILE.replace("2.0", "3.25"), "own_operations.py"))
-    assert sys.modules["own_operations"] is own_operations, "a module of that name stays"
+    load_operations_file(
+        written(tmp_path, GAMMA_FILE.replace("2.0", "3.25"), "own_operations.py")
+    )
+    assert sys.modules["own_operations"] is own_operations, (
+        "a module of that name stays"
+    )
     assert find_operation("Power").magnitude_range == (0.5, 3.25)
 
 
-def test_a_file_that_fails_is_refused_with_the_reason_and_its_line(tmp_path: Path) -> None:
+def test_a_file_that_fails_is_refused_with_the_reason_and_its_line(
+    tmp_path: Path,
+) -> None:
     for text, named in (
         ("raise ValueError('first\\n  second')", "ValueError: first second (line 1)"),
         ("def f():\n    raise KeyError('a')\n\n\nf()", "(line 2)"),
@@ -153,6 +191,8 @@ def test_a_file_that_fails_is_refused_with_the_reason_and_its_line(tmp_path: Pat
         assert named in message
         assert "my_operations" not in sys.modules
     load_operations_file(written(tmp_path, GAMMA_FILE))
-    assert registered_operations() == (find_operation("Power"),), "a file can be mended and loaded"
+    assert registered_operations() == (find_operation("Power"),), (
+        "a file can be mended and loaded"
+    )
     assert "nowhere.py" in refusal_of(tmp_path / "nowhere.py")
     assert "mine.txt" in refusal_of(written(tmp_path, GAMMA_FILE, "mine.txt"))

@@ -1,4 +1,6 @@
-"""What holds for every operation on any images: identities, ranges, shapes, and that images are left alone."""
+"""What holds for every operation on any images: identities, ranges, shapes, and that
+images are left alone.
+"""
 
 from collections.abc import Callable
 
@@ -11,7 +13,9 @@ from hba.operations import OPERATIONS, Operation
 from hba.operations.apply import fill_for
 
 ALL = tuple(OPERATIONS.values())
-WITH_MAGNITUDE = tuple(operation for operation in ALL if operation.magnitude_range is not None)
+WITH_MAGNITUDE = tuple(
+    operation for operation in ALL if operation.magnitude_range is not None
+)
 GEOMETRIC = tuple(operation for operation in ALL if operation.interpolation is not None)
 BILINEAR = tuple(operation.with_interpolation("bilinear") for operation in GEOMETRIC)
 RED = (0.8, 0.1, 0.3)
@@ -25,12 +29,18 @@ any_float = st.sampled_from((torch.float32, torch.float64, torch.float16))
 @settings(max_examples=50)
 @given(st.sampled_from(WITH_MAGNITUDE), any_size, any_channels, any_seed, any_float)
 def test_the_identity_magnitude_changes_no_8_bit_image(
-    operation: Operation, size: tuple[int, int], channels: int, seed: int, dtype: torch.dtype
+    operation: Operation,
+    size: tuple[int, int],
+    channels: int,
+    seed: int,
+    dtype: torch.dtype,
 ) -> None:
     images = eight_bit_images((2, channels, *size), seed, dtype)
     assert operation.identity is not None
     magnitude = torch.full((2,), operation.identity)
-    changed = operation(images, magnitude, fill=fill_for(images, RED), position=positions(2, seed))
+    changed = operation(
+        images, magnitude, fill=fill_for(images, RED), position=positions(2, seed)
+    )
     assert changed.dtype == dtype
     assert torch.equal(changed, images)
 
@@ -38,7 +48,11 @@ def test_the_identity_magnitude_changes_no_8_bit_image(
 @settings(max_examples=50)
 @given(st.sampled_from((*ALL, *BILINEAR)), any_size, any_channels, any_seed, any_float)
 def test_results_are_like_the_images_which_stay_as_they_are(
-    operation: Operation, size: tuple[int, int], channels: int, seed: int, dtype: torch.dtype
+    operation: Operation,
+    size: tuple[int, int],
+    channels: int,
+    seed: int,
+    dtype: torch.dtype,
 ) -> None:
     low, high = operation.magnitude_range or (0.0, 0.0)
     ends = torch.tensor([low, high, -low, -high] if operation.signed else [low, high])
@@ -47,11 +61,17 @@ def test_results_are_like_the_images_which_stay_as_they_are(
         assert_fits(operation, images, magnitude, positions(n, seed))
 
 
-def assert_fits(operation: Operation, images: Tensor, magnitude: Tensor, position: Tensor) -> None:
+def assert_fits(
+    operation: Operation, images: Tensor, magnitude: Tensor, position: Tensor
+) -> None:
     given_tensors = (images, magnitude, position, fill_for(images, RED))
     before = [tensor.clone() for tensor in given_tensors]
     result = operation(images, magnitude, fill=given_tensors[3], position=position)
-    assert (result.dtype, result.shape, result.device) == (images.dtype, images.shape, images.device)
+    assert (result.dtype, result.shape, result.device) == (
+        images.dtype,
+        images.shape,
+        images.device,
+    )
     assert result.isfinite().all()
     assert result.min() >= 0
     assert result.max() <= 1
@@ -59,10 +79,15 @@ def assert_fits(operation: Operation, images: Tensor, magnitude: Tensor, positio
 
 
 def test_float16_is_within_its_own_rounding_of_float64() -> None:
-    """A last bit of float16 is up to 1/8 grey level; a blend rounds a few times. A smoothed level may be another."""
+    """A last bit of float16 is up to 1/8 grey level; a blend rounds a few times. A
+    smoothed level may be another.
+    """
     images = eight_bit_images((30, 3, 40, 65), seed=7, dtype=torch.float64)
     for operation in (*ALL, *BILINEAR):
-        magnitude, position = magnitudes_for(operation, 30, seed=7), positions(30, seed=7)
+        magnitude, position = (
+            magnitudes_for(operation, 30, seed=7),
+            positions(30, seed=7),
+        )
         exact, half = (
             operation(given, magnitude, fill=fill_for(given, RED), position=position)
             for given in (images, images.half())
@@ -72,25 +97,41 @@ def test_float16_is_within_its_own_rounding_of_float64() -> None:
 
 
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
-    "channels last": lambda images: images.contiguous(memory_format=torch.channels_last),
+    "channels last": lambda images: images.contiguous(
+        memory_format=torch.channels_last
+    ),
     "every other pixel": lambda images: images.repeat_interleave(2, dim=3)[..., ::2],
     "columns first": lambda images: images.transpose(2, 3).contiguous().transpose(2, 3),
-    "batch last": lambda images: images.permute(1, 2, 3, 0).contiguous().permute(3, 0, 1, 2),
+    "batch last": (
+        lambda images: images.permute(1, 2, 3, 0).contiguous().permute(3, 0, 1, 2)
+    ),
 }
 
 
 def test_layout_in_memory_grey_channels_and_shared_memory_do_not_matter() -> None:
-    images, gray = eight_bit_images((4, 3, 9, 14), seed=6), eight_bit_images((4, 1, 15, 11), seed=5)
+    images, gray = (
+        eight_bit_images((4, 3, 9, 14), seed=6),
+        eight_bit_images((4, 1, 15, 11), seed=5),
+    )
     for operation in (*ALL, *BILINEAR):
         magnitude, position = magnitudes_for(operation, 4, seed=6), positions(4, seed=6)
-        expected = operation(images, magnitude, fill=fill_for(images, RED), position=position)
+        expected = operation(
+            images, magnitude, fill=fill_for(images, RED), position=position
+        )
         for layout in LAYOUTS.values():
             other = layout(images)
             assert other.stride() != images.stride()
-            result = operation(other, magnitude, fill=fill_for(images, RED), position=position)
+            result = operation(
+                other, magnitude, fill=fill_for(images, RED), position=position
+            )
             torch.testing.assert_close(result, expected, atol=1e-6, rtol=0)
         one = operation(gray, magnitude, fill=torch.tensor([0.4]), position=position)
-        three = operation(gray.repeat(1, 3, 1, 1), magnitude, fill=torch.full((3,), 0.4), position=position)
+        three = operation(
+            gray.repeat(1, 3, 1, 1),
+            magnitude,
+            fill=torch.full((3,), 0.4),
+            position=position,
+        )
         torch.testing.assert_close(three, one.expand_as(three), atol=1e-6, rtol=0)
         for shape in ((1, 3, 8, 8), (1, 1, 1, 5), (0, 3, 7, 5), (2, 3, 0, 5)):
             given = random_images(shape, seed=3)

@@ -1,6 +1,8 @@
-"""On a GPU the host never waits for the device: nothing that a policy does depends on values.
+"""On a GPU the host never waits for the device: nothing that a policy does depends on
+values.
 
-Tensors on PyTorch's device "meta" have shapes and no values, so every look at a value raises.
+Tensors on PyTorch's device "meta" have shapes and no values, so every look at a value
+raises.
 """
 
 from collections.abc import Callable
@@ -19,10 +21,15 @@ from hba.policy.module import Policy
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES as NAMED_SPACES
 
-# The strict operations of the others look at values, to refuse magnitudes that are not theirs.
-FREE_SPACES = {name: SPACES[name] for name in ("nearest", "bilinear", "nearest and bilinear")}
+# The strict operations of the others look at values, to refuse magnitudes that are not
+# theirs.
+FREE_SPACES = {
+    name: SPACES[name] for name in ("nearest", "bilinear", "nearest and bilinear")
+}
 FREE_SPACES |= {name: NAMED_SPACES[name] for name in ("recipe", "full")}
-FREE_SPACES["own operation"] = SearchSpace((Operation("Mirror", mirror), OPERATIONS["Cutout"]))
+FREE_SPACES["own operation"] = SearchSpace(
+    (Operation("Mirror", mirror), OPERATIONS["Cutout"])
+)
 
 
 def on_meta(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
@@ -30,12 +37,23 @@ def on_meta(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tenso
 
 
 class NothingFromTheHost(TorchFunctionMode):
-    """Refuses to make tensors of numbers in Python: on a GPU they are copied, and the host waits for that."""
+    """Refuses to make tensors of numbers in Python: on a GPU they are copied, and the
+    host waits for that.
+    """
 
     def __torch_function__(
-        self, function: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+        self,
+        function: Callable[..., Any],
+        types: Any,
+        args: Any = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        if function in (torch.tensor, torch.as_tensor, torch.from_numpy, Tensor.new_tensor):
+        if function in (
+            torch.tensor,
+            torch.as_tensor,
+            torch.from_numpy,
+            Tensor.new_tensor,
+        ):
             raise AssertionError(f"{function.__name__} copies numbers from the host")
         return function(*args, **(kwargs or {}))
 
@@ -48,7 +66,9 @@ def test_draw_and_replay_look_at_no_values_and_later_take_none_from_the_host() -
                 on_meta((6, 3, 9, 9)),
             )
             sample = policy.draw(6)
-            assert sample.slots.shape == sample.magnitudes.shape == (6, len(space.steps))
+            assert (
+                sample.slots.shape == sample.magnitudes.shape == (6, len(space.steps))
+            )
             assert policy.replay(images, sample).shape == images.shape
             with NothingFromTheHost():
                 policy(images)
@@ -57,18 +77,38 @@ def test_draw_and_replay_look_at_no_values_and_later_take_none_from_the_host() -
         values, spread = on_meta((6, space.n)), on_meta((6, space.n))
         draw_with_trace(space, values, 6, spread=spread)[0]
         with NothingFromTheHost():
-            assert draw_with_trace(space, values, 6, spread=spread)[0].magnitudes.device.type == "meta"
+            assert (
+                draw_with_trace(space, values, 6, spread=spread)[
+                    0
+                ].magnitudes.device.type
+                == "meta"
+            )
 
 
-@pytest.mark.skipif(not torch.backends.cuda.is_built(), reason="this PyTorch cannot pretend to have a GPU")
+@pytest.mark.skipif(
+    not torch.backends.cuda.is_built(),
+    reason="this PyTorch cannot pretend to have a GPU",
+)
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
-def test_all_tensors_are_on_the_device_of_the_images(interpolation: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With tensors that pretend to be on a GPU, two devices in one operation are an error."""
-    # kornia's homographies are written element by element, which pretended tensors are not.
-    operations = [one for one in (*OPERATIONS.values(), *STAGED.values()) if one.name != "Perspective"]
-    space = SearchSpace(tuple(operation.with_interpolation(interpolation) for operation in operations))
+def test_all_tensors_are_on_the_device_of_the_images(
+    interpolation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With tensors that pretend to be on a GPU, two devices in one operation are an
+    error.
+    """
+    # kornia's homographies are written element by element, which pretended tensors are
+    # not.
+    operations = [
+        one
+        for one in (*OPERATIONS.values(), *STAGED.values())
+        if one.name != "Perspective"
+    ]
+    space = SearchSpace(
+        tuple(operation.with_interpolation(interpolation) for operation in operations)
+    )
     Policy(space, torch.zeros(space.n)).draw(1)
-    # Nothing is kept for later tests as in a program that is compiled: it would pretend there, too.
+    # Nothing is kept for later tests as in a program that is compiled: it would pretend
+    # there, too.
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     with FakeTensorMode():
         policy = Policy(space, torch.empty(space.n, device="cuda"))

@@ -1,4 +1,6 @@
-"""What is drawn, against all outcomes of the walk (PBA, Algorithm 1), and what is done with a sample."""
+"""What is drawn, against all outcomes of the walk (PBA, Algorithm 1), and what is done
+with a sample.
+"""
 
 import itertools
 import math
@@ -18,14 +20,17 @@ from hba.policy.space import SearchSpace
 
 N_DRAWS = 40_000
 SIGMAS = 5.0
-"""About one comparison in two million misses this bound by chance; all seeds are fixed."""
+"""About one comparison in two million misses this bound by chance; all seeds are fixed.
+"""
 
 Outcome = tuple[int, ...]
 """The slots applied to an image, in their order."""
 
 
 def row_of(space: SearchSpace, probabilities: Sequence[float]) -> Tensor:
-    """Values with these probabilities, slot by slot, and every magnitude at 0.7 of its range."""
+    """Values with these probabilities, slot by slot, and every magnitude at 0.7 of its
+    range.
+    """
     remaining = iter(probabilities)
     row = [
         next(remaining) if name.endswith("probability") else low + 0.7 * (high - low)
@@ -34,9 +39,12 @@ def row_of(space: SearchSpace, probabilities: Sequence[float]) -> Tensor:
     return torch.tensor(row)
 
 
-def exact_outcomes(probabilities: Sequence[float], counts: Sequence[float]) -> Counter[tuple[Outcome, int]]:
-    """The probability of every outcome of the walk, with the number of slots that were visited: all orders, all firing
-    patterns, all K. The visit ends at the slot that fires as the K-th.
+def exact_outcomes(
+    probabilities: Sequence[float], counts: Sequence[float]
+) -> Counter[tuple[Outcome, int]]:
+    """The probability of every outcome of the walk, with the number of slots that were
+    visited: all orders, all firing patterns, all K. The visit ends at the slot that
+    fires as the K-th.
     """
     n_slots = len(probabilities)
     outcomes: Counter[tuple[Outcome, int]] = Counter()
@@ -48,13 +56,19 @@ def exact_outcomes(probabilities: Sequence[float], counts: Sequence[float]) -> C
             fired_in_order = tuple(slot for slot in order if fires[slot])
             for count, count_probability in enumerate(counts):
                 applied = fired_in_order[:count]
-                n_visited = order.index(applied[-1]) + 1 if len(applied) == count and count else n_slots * (count > 0)
+                n_visited = (
+                    order.index(applied[-1]) + 1
+                    if len(applied) == count and count
+                    else n_slots * (count > 0)
+                )
                 outcomes[applied, n_visited] += chance * count_probability  # type: ignore[assignment]
     return outcomes
 
 
 def outcomes_of(sample: BatchSample) -> list[Outcome]:
-    """What a sample applies; also checks that nothing stands behind a step with nothing."""
+    """What a sample applies; also checks that nothing stands behind a step with
+    nothing.
+    """
     rows = sample.slots.tolist()
     assert all(sorted(row, key=lambda slot: slot < 0) == row for row in rows)
     return [tuple(slot for slot in row if slot >= 0) for row in rows]
@@ -63,50 +77,83 @@ def outcomes_of(sample: BatchSample) -> list[Outcome]:
 def assert_share(found: int, of: int, expected: float) -> None:
     """A share within the binomial bounds of the exact one."""
     deviation = math.sqrt(max(expected * (1 - expected), 1 / of) / of)
-    assert abs(found / of - expected) <= SIGMAS * deviation, f"{found / of} instead of {expected}"
+    assert abs(found / of - expected) <= SIGMAS * deviation, (
+        f"{found / of} instead of {expected}"
+    )
 
 
 def test_every_outcome_is_as_frequent_as_the_walk_makes_it() -> None:
     for counts in ((0.2, 0.3, 0.5), (0.0, 1.0), (0.1, 0.2, 0.3, 0.4)):
-        for probabilities in ((0.9, 0.35, 0.6, 0.1), (1.0, 0.0, 0.5, 1.0), (1.0, 1.0, 1.0, 1.0)):
+        for probabilities in (
+            (0.9, 0.35, 0.6, 0.1),
+            (1.0, 0.0, 0.5, 1.0),
+            (1.0, 1.0, 1.0, 1.0),
+        ):
             space = space_of("Rotate", "Invert", copies=2, count_probabilities=counts)
-            sample, trace = draw_with_trace(space, row_of(space, probabilities), N_DRAWS, seeded(1))
-            assert trace.fired.gather(1, sample.slots.clamp(min=0))[sample.slots >= 0].all()
+            sample, trace = draw_with_trace(
+                space, row_of(space, probabilities), N_DRAWS, seeded(1)
+            )
+            assert trace.fired.gather(1, sample.slots.clamp(min=0))[
+                sample.slots >= 0
+            ].all()
             assert not (trace.fired & ~trace.visited).any()
-            found = Counter(zip(outcomes_of(sample), trace.visited.sum(dim=1).tolist(), strict=True))
+            found = Counter(
+                zip(outcomes_of(sample), trace.visited.sum(dim=1).tolist(), strict=True)
+            )
             expected = exact_outcomes(probabilities, counts)
-            assert set(found) <= {outcome for outcome, chance in expected.items() if chance > 0}
+            assert set(found) <= {
+                outcome for outcome, chance in expected.items() if chance > 0
+            }
             for outcome, chance in expected.items():
                 assert_share(found[outcome], N_DRAWS, chance)
 
 
 def test_magnitudes_are_the_slot_s_own_and_signs_are_fair() -> None:
     space = SearchSpace()
-    row = torch.tensor([0.5 if name.endswith("probability") else 0.01 * i for i, name in enumerate(space.names, 1)])
+    row = torch.tensor(
+        [
+            0.5 if name.endswith("probability") else 0.01 * i
+            for i, name in enumerate(space.names, 1)
+        ]
+    )
     sample = draw_with_trace(space, row, N_DRAWS, seeded(5))[0]
     found: dict[int, list[float]] = {slot: [] for slot in range(-1, 30)}
-    for slot, magnitude in zip(sample.slots.flatten().tolist(), sample.magnitudes.flatten().tolist(), strict=True):
+    for slot, magnitude in zip(
+        sample.slots.flatten().tolist(),
+        sample.magnitudes.flatten().tolist(),
+        strict=True,
+    ):
         found[slot].append(magnitude)
     assert set(found[-1]) == {0.0}
     for number, slot in enumerate(space.slots):
         expected = 0.0 if slot.magnitude is None else row[slot.magnitude].item()
         assert {abs(magnitude) for magnitude in found[number]} == {expected}
         negative = sum(magnitude < 0 for magnitude in found[number])
-        assert_share(negative, len(found[number]), 0.5 if slot.operation.signed else 0.0)
+        assert_share(
+            negative, len(found[number]), 0.5 if slot.operation.signed else 0.0
+        )
     pairs = space_of("Rotate", "ShearX", copies=2, count_probabilities=(0.0, 0.0, 1.0))
-    signs = draw_with_trace(pairs, row_of(pairs, [1.0] * 4), N_DRAWS, seeded(22))[0].magnitudes.sign().tolist()
+    signs = (
+        draw_with_trace(pairs, row_of(pairs, [1.0] * 4), N_DRAWS, seeded(22))[0]
+        .magnitudes.sign()
+        .tolist()
+    )
     for pair in itertools.product((-1.0, 1.0), repeat=2):
         assert_share(Counter(map(tuple, signs))[pair], N_DRAWS, 0.25)
 
 
 def test_positions_are_uniform_and_images_independent() -> None:
-    """Mean 1/2 and variance 1/12 of each coordinate; neighbours agree as often as two independent draws."""
+    """Mean 1/2 and variance 1/12 of each coordinate; neighbours agree as often as two
+    independent draws.
+    """
     space = SearchSpace(count_probabilities=(0.0, 1.0, 0.0))
     sample = draw_with_trace(space, row_of(space, [0.5] * 30), N_DRAWS, seeded(6))[0]
     columns = sample.positions.flatten(1).double()
     assert 0 <= columns.min() < 0.001
     assert 0.999 < columns.max() < 1
-    torch.testing.assert_close(torch.cov(columns.T), torch.eye(4).double() / 12, atol=3e-3, rtol=0)
+    torch.testing.assert_close(
+        torch.cov(columns.T), torch.eye(4).double() / 12, atol=3e-3, rtol=0
+    )
     first = sample.slots[:, 0]
     assert_share(int((first[1:] == first[:-1]).sum()), N_DRAWS - 1, 1 / 30)
 
@@ -121,14 +168,18 @@ def test_seeds_decide_and_a_replay_gives_the_same_pixels() -> None:
         assert not torch.equal(getattr(first, name), getattr(other, name))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(8)
-        assert torch.equal(policy.draw(64).slots, first.slots), "None is the default generator"
+        assert torch.equal(policy.draw(64).slots, first.slots), (
+            "None is the default generator"
+        )
     before, pixels = images.clone(), policy.replay(images, first)
     assert torch.equal(policy.replay(images, first), pixels)
     assert torch.equal(policy(images, seeded(8)), pixels)
     assert torch.equal(images, before)
     assert not torch.equal(pixels, images)
     assert not pixels.requires_grad
-    assert torch.equal(Policy(SearchSpace(), row_of(SearchSpace(), [0.0] * 30))(images), images)
+    assert torch.equal(
+        Policy(SearchSpace(), row_of(SearchSpace(), [0.0] * 30))(images), images
+    )
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:

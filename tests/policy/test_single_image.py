@@ -21,13 +21,19 @@ ENHANCERS = ("Contrast", "Color", "Brightness", "Sharpness")
 EXACT = tuple(name for name in OPERATIONS if name not in ENHANCERS)
 FILL = (0.2, 0.6, 0.9)
 IN_THE_MIDDLE = (0.5, 0.5)
-COUNTED = SearchSpace(copies=1, count_probabilities=(0.1, 0.2, 0.3, 0.4), searches_count=True)
+COUNTED = SearchSpace(
+    copies=1, count_probabilities=(0.1, 0.2, 0.3, 0.4), searches_count=True
+)
 
 
-def random_row(space: SearchSpace, seed: int, probability: float | None = None) -> Tensor:
+def random_row(
+    space: SearchSpace, seed: int, probability: float | None = None
+) -> Tensor:
     """Values (n,) drawn uniformly from their ranges, float32; probabilities as given."""
     low, high = torch.tensor(space.ranges).unbind(1)
-    row = torch.lerp(low, high, torch.rand(space.n, generator=torch.Generator().manual_seed(seed)))
+    row = torch.lerp(
+        low, high, torch.rand(space.n, generator=torch.Generator().manual_seed(seed))
+    )
     if probability is not None:
         row[[name.endswith("probability") for name in space.names]] = probability
     return row
@@ -38,7 +44,10 @@ def photo(mode: str, seed: int, size: tuple[int, int] = (25, 18)) -> Image.Image
     rng = np.random.default_rng(seed)
     x, y = np.meshgrid(np.arange(size[0]), np.arange(size[1]))
     planes = [
-        128 + 70 * np.sin(x / (3 + channel) + rng.random()) + 40 * np.cos(y / 4 + channel) + rng.normal(0, 4, x.shape)
+        128
+        + 70 * np.sin(x / (3 + channel) + rng.random())
+        + 40 * np.cos(y / 4 + channel)
+        + rng.normal(0, 4, x.shape)
         for channel in range(len(mode))
     ]
     levels = np.stack(planes, axis=2).clip(0, 255).round().astype(np.uint8)
@@ -49,40 +58,77 @@ def levels_of(image: Image.Image) -> NDArray[np.int64]:
     return np.asarray(image).astype(np.int64)
 
 
-def as_a_batch(space: SearchSpace, row: Tensor, image: Image.Image, seed: int) -> NDArray[np.int64]:
+def as_a_batch(
+    space: SearchSpace, row: Tensor, image: Image.Image, seed: int
+) -> NDArray[np.int64]:
     """What the policy on tensors makes of the image, as grey levels."""
     batch = TF.pil_to_tensor(image)[None].float() / 255
     draw = draw_with_trace(space, row, 1, torch.Generator().manual_seed(seed))[0]
-    result = apply_operations(space, draw, batch, fill_for(batch, FILL))[0].mul(255).round().to(torch.uint8)
+    result = (
+        apply_operations(space, draw, batch, fill_for(batch, FILL))[0]
+        .mul(255)
+        .round()
+        .to(torch.uint8)
+    )
     return levels_of(TF.to_pil_image(result, mode=image.mode))
 
 
-def on_pil(space: SearchSpace, row: Tensor, image: Image.Image, seed: int) -> Image.Image:
+def on_pil(
+    space: SearchSpace, row: Tensor, image: Image.Image, seed: int
+) -> Image.Image:
     drawn = draw_for_one(plain_row(space, row), torch.Generator().manual_seed(seed))
     return apply_to_pil(drawn, image, color_for(len(image.mode), FILL))
 
 
-@pytest.mark.parametrize("space", [SearchSpace(), search_space("pba"), COUNTED], ids=["hba", "pba", "counted"])
+@pytest.mark.parametrize(
+    "space",
+    [SearchSpace(), search_space("pba"), COUNTED],
+    ids=["hba", "pba", "counted"],
+)
 @pytest.mark.parametrize("is_spread", [False, True])
-def test_one_image_draws_what_a_batch_of_one_draws(space: SearchSpace, is_spread: bool) -> None:
-    """With a spread, of which a third of the columns has none, magnitudes are as near as single precision allows."""
+def test_one_image_draws_what_a_batch_of_one_draws(
+    space: SearchSpace, is_spread: bool
+) -> None:
+    """With a spread, of which a third of the columns has none, magnitudes are as near
+    as single precision allows.
+    """
     n_operations, moved = set(), 0
     for seed in range(150):
         generator = torch.Generator().manual_seed(seed)
-        row, spread = random_row(space, seed), 2 * torch.rand(space.n, generator=generator)
+        row, spread = (
+            random_row(space, seed),
+            2 * torch.rand(space.n, generator=generator),
+        )
         spread *= torch.rand(space.n, generator=generator) < 2 / 3
         width = spread if is_spread else None
         means = mean_probabilities(space, row, width)
-        sample = draw_with_trace(space, means, 1, torch.Generator().manual_seed(seed), width)[0]
-        drawn = draw_for_one(plain_row(space, row, width), torch.Generator().manual_seed(seed))
+        sample = draw_with_trace(
+            space, means, 1, torch.Generator().manual_seed(seed), width
+        )[0]
+        drawn = draw_for_one(
+            plain_row(space, row, width), torch.Generator().manual_seed(seed)
+        )
         n = int((sample.slots[0] >= 0).sum())
         slots = [space.slots[slot] for slot in sample.slots[0, :n].tolist()]
         assert [one.operation for one in drawn] == [slot.operation for slot in slots]
-        assert [one.position for one in drawn] == [tuple(place) for place in sample.positions[0, :n].tolist()]
-        magnitudes, precision = sample.magnitudes[0, :n].tolist(), 1e-4 if is_spread else 0.0
-        assert [one.magnitude for one in drawn] == pytest.approx(magnitudes, rel=precision, abs=precision)
-        bare = [0.0 if slot.magnitude is None else row[slot.magnitude].item() for slot in slots]
-        moved += sum(abs(abs(a) - abs(b)) > 0.01 * abs(b) for a, b in zip(bare, magnitudes, strict=True))
+        assert [one.position for one in drawn] == [
+            tuple(place) for place in sample.positions[0, :n].tolist()
+        ]
+        magnitudes, precision = (
+            sample.magnitudes[0, :n].tolist(),
+            (1e-4 if is_spread else 0.0),
+        )
+        assert [one.magnitude for one in drawn] == pytest.approx(
+            magnitudes, rel=precision, abs=precision
+        )
+        bare = [
+            0.0 if slot.magnitude is None else row[slot.magnitude].item()
+            for slot in slots
+        ]
+        moved += sum(
+            abs(abs(a) - abs(b)) > 0.01 * abs(b)
+            for a, b in zip(bare, magnitudes, strict=True)
+        )
         n_operations.add(n)
     assert n_operations == set(range(space.max_count + 1))
     assert moved > 50 if is_spread else moved == 0
@@ -96,7 +142,9 @@ def test_without_enhancers_pil_gives_exactly_the_pixels_of_the_batch(mode: str) 
         row, image = random_row(space, seed, probability=0.5), photo(mode, seed)
         before = levels_of(image)
         result = on_pil(space, row, image, seed)
-        np.testing.assert_array_equal(levels_of(result), as_a_batch(space, row, image, seed))
+        np.testing.assert_array_equal(
+            levels_of(result), as_a_batch(space, row, image, seed)
+        )
         assert (result.mode, result.size) == (image.mode, image.size)
         np.testing.assert_array_equal(levels_of(image), before)
         changed += not np.array_equal(levels_of(result), before)
@@ -104,12 +152,21 @@ def test_without_enhancers_pil_gives_exactly_the_pixels_of_the_batch(mode: str) 
 
 
 def test_enhancers_and_bilinear_moves_are_within_a_grey_level_of_the_batch() -> None:
-    moves = [one.with_interpolation("bilinear") for one in OPERATIONS.values() if one.moves_pixels]
+    moves = [
+        one.with_interpolation("bilinear")
+        for one in OPERATIONS.values()
+        if one.moves_pixels
+    ]
     for operation in (*(OPERATIONS[name] for name in ENHANCERS), *moves):
         space = SearchSpace((operation,), count_probabilities=(0.0, 1.0))
         for seed in range(10):
-            row, image = random_row(space, seed, probability=1.0), photo("L" if seed % 2 else "RGB", seed)
-            difference = levels_of(on_pil(space, row, image, seed)) - as_a_batch(space, row, image, seed)
+            row, image = (
+                random_row(space, seed, probability=1.0),
+                photo("L" if seed % 2 else "RGB", seed),
+            )
+            difference = levels_of(on_pil(space, row, image, seed)) - as_a_batch(
+                space, row, image, seed
+            )
             assert abs(difference).max() <= 1, operation.name
 
 
@@ -121,14 +178,19 @@ def test_nothing_drawn_is_a_copy() -> None:
 
 
 def test_an_operation_that_knows_nothing_of_pil_gets_a_batch_of_one() -> None:
-    def paint(images: Tensor, magnitude: Tensor, fill: Tensor, position: Tensor) -> Tensor:
+    def paint(
+        images: Tensor, magnitude: Tensor, fill: Tensor, position: Tensor
+    ) -> Tensor:
         assert images.shape == (1, 3, 18, 25)
         assert magnitude.tolist() == [0.25]
         assert position.tolist() == [[0.5, 0.5]]
         return images * 0 + fill[:, None, None] * magnitude[:, None, None, None]
 
     own = Operation("Paint", paint, (0.0, 1.0), "share", uses_fill=True, n_uniforms=2)
-    drawn = [OpSample(own, 0.25, IN_THE_MIDDLE), OpSample(OPERATIONS["Invert"], 0.0, IN_THE_MIDDLE)]
+    drawn = [
+        OpSample(own, 0.25, IN_THE_MIDDLE),
+        OpSample(OPERATIONS["Invert"], 0.0, IN_THE_MIDDLE),
+    ]
     result = apply_to_pil(drawn, photo("RGB", 0), FILL)
     expected = [255 - round(255 * channel / 4) for channel in FILL]
     assert (levels_of(result) == expected).all()

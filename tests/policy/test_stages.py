@@ -14,7 +14,9 @@ from hba.policy.space import SearchSpace
 
 N_IMAGES = 10_000
 WALK = tuple(OPERATIONS[name] for name in ("Rotate", "Invert", "Brightness"))
-STAGES = tuple(STAGED[name] for name in ("PaddedCrop", "HorizontalFlip", "CutMix", "ResizedCrop"))
+STAGES = tuple(
+    STAGED[name] for name in ("PaddedCrop", "HorizontalFlip", "CutMix", "ResizedCrop")
+)
 SPACE = SearchSpace((*STAGES, *WALK), 2, (0.2, 0.3, 0.5), searches_count=True)
 
 
@@ -25,9 +27,14 @@ def row(space: SearchSpace, **given: float) -> Tensor:
     return values
 
 
-def test_columns_are_in_the_order_of_stages_and_without_copies_outside_the_walk() -> None:
+def test_columns_are_in_the_order_of_stages_and_without_copies_outside_the_walk() -> (
+    None
+):
     crops = ["ResizedCrop.probability", "ResizedCrop.magnitude"]
-    assert [*SPACE.names[:1], *SPACE.names[3:5]] == ["HorizontalFlip.probability", *crops]
+    assert [*SPACE.names[:1], *SPACE.names[3:5]] == [
+        "HorizontalFlip.probability",
+        *crops,
+    ]
     assert SPACE.names[-4:] == (
         *(f"CutMix.{kind}" for kind in ("probability", "magnitude")),
         "count.1.probability",
@@ -45,8 +52,15 @@ def test_columns_are_in_the_order_of_stages_and_without_copies_outside_the_walk(
 
 
 def test_each_fires_by_itself_as_often_as_its_probability_says() -> None:
-    values = row(SPACE, HorizontalFlip_probability=0.5, PaddedCrop_probability=0.2, ResizedCrop_probability=0.9)
-    sample, trace = draw_with_trace(SPACE, values, N_IMAGES, torch.Generator().manual_seed(1))
+    values = row(
+        SPACE,
+        HorizontalFlip_probability=0.5,
+        PaddedCrop_probability=0.2,
+        ResizedCrop_probability=0.9,
+    )
+    sample, trace = draw_with_trace(
+        SPACE, values, N_IMAGES, torch.Generator().manual_seed(1)
+    )
     before = sample.slots[:, :3] >= 0
     assert before.double().mean(0).tolist() == pytest.approx([0.5, 0.2, 0.9], abs=0.015)
     assert torch.equal(before, trace.fired[:, :3])
@@ -64,9 +78,13 @@ def test_the_walk_is_drawn_as_without_other_stages() -> None:
     columns = [SPACE.names.index(name) for name in alone.names]
     for spread in (None, 0.5):
         widths = None if spread is None else torch.full((SPACE.n,), spread)
-        sample, trace = draw_with_trace(SPACE, values, 500, torch.Generator().manual_seed(2), widths)
+        sample, trace = draw_with_trace(
+            SPACE, values, 500, torch.Generator().manual_seed(2), widths
+        )
         of_alone = None if widths is None else widths[columns]
-        expected, of_walk = draw_with_trace(alone, values[columns], 500, torch.Generator().manual_seed(2), of_alone)
+        expected, of_walk = draw_with_trace(
+            alone, values[columns], 500, torch.Generator().manual_seed(2), of_alone
+        )
         slots = torch.where(expected.slots < 0, -1, expected.slots + 3)
         assert torch.equal(sample.slots[:, 3:5], slots)
         assert torch.equal(sample.positions[:, 3:5, :2], expected.positions)
@@ -76,13 +94,23 @@ def test_the_walk_is_drawn_as_without_other_stages() -> None:
 
 @pytest.mark.parametrize("spread", [None, 0.7])
 def test_one_image_gets_what_a_batch_of_one_gets(spread: float | None) -> None:
-    values, widths = row(SPACE), None if spread is None else torch.full((SPACE.n,), spread)
-    plain, means = plain_row(SPACE, values, widths), mean_probabilities(SPACE, values, widths)
+    values, widths = (
+        row(SPACE),
+        (None if spread is None else torch.full((SPACE.n,), spread)),
+    )
+    plain, means = (
+        plain_row(SPACE, values, widths),
+        mean_probabilities(SPACE, values, widths),
+    )
     for seed in range(40):
         drawn = draw_for_one(plain, torch.Generator().manual_seed(seed))
-        sample = draw_with_trace(SPACE, means, 1, torch.Generator().manual_seed(seed), widths)[0]
+        sample = draw_with_trace(
+            SPACE, means, 1, torch.Generator().manual_seed(seed), widths
+        )[0]
         taken = sample.slots[0] >= 0
-        names = [SPACE.slots[slot].operation.name for slot in sample.slots[0][taken].tolist()]
+        names = [
+            SPACE.slots[slot].operation.name for slot in sample.slots[0][taken].tolist()
+        ]
         assert [one.operation.name for one in drawn] == names
         for one, magnitude, position in zip(
             drawn, sample.magnitudes[0][taken], sample.positions[0][taken], strict=True
@@ -91,26 +119,44 @@ def test_one_image_gets_what_a_batch_of_one_gets(spread: float | None) -> None:
             assert one.position == pytest.approx(position[: len(one.position)].tolist())
 
 
-def test_a_single_image_takes_operations_with_different_counts_of_random_numbers() -> None:
-    space = SearchSpace((STAGED["Perspective"], STAGED["Saturation"]), count_probabilities=(1.0,))
+def test_a_single_image_takes_operations_with_different_counts_of_random_numbers() -> (
+    None
+):
+    space = SearchSpace(
+        (STAGED["Perspective"], STAGED["Saturation"]), count_probabilities=(1.0,)
+    )
     values = torch.tensor([1.0, 0.5, 1.0, 0.5])
     image = torch.rand(1, 3, 8, 8)
     drawn = draw_for_one(plain_row(space, values), torch.Generator().manual_seed(1))
     of_batch = apply_operations(
-        space, draw_with_trace(space, values, 1, torch.Generator().manual_seed(1))[0], image, torch.zeros(3)
+        space,
+        draw_with_trace(space, values, 1, torch.Generator().manual_seed(1))[0],
+        image,
+        torch.zeros(3),
     )
-    assert torch.allclose(apply_to_all(drawn, image, torch.zeros(3)), of_batch, atol=1e-5)
+    assert torch.allclose(
+        apply_to_all(drawn, image, torch.zeros(3)), of_batch, atol=1e-5
+    )
 
 
 def test_the_score_of_a_flip_is_the_derivative_of_what_it_is_worth() -> None:
-    """A reward of 1 for a flip: its expectation p has the derivative p (1 - p) by the logit, and none by others."""
+    """A reward of 1 for a flip: its expectation p has the derivative p (1 - p) by the
+    logit, and none by others.
+    """
     values = row(SPACE, HorizontalFlip_probability=0.3)
-    _, trace = draw_with_trace(SPACE, values, N_IMAGES, torch.Generator().manual_seed(4))
+    _, trace = draw_with_trace(
+        SPACE, values, N_IMAGES, torch.Generator().manual_seed(4)
+    )
     rows = values.expand(N_IMAGES, -1)
-    batch = AugmentedBatch(torch.empty(0), torch.empty(0), trace, rows, torch.zeros_like(rows), 1.0)
+    batch = AugmentedBatch(
+        torch.empty(0), torch.empty(0), trace, rows, torch.zeros_like(rows), 1.0
+    )
     gradient = expected_score(SPACE, batch, trace.fired[:, 0].float())
     assert float(gradient[0]) == pytest.approx(0.3 * 0.7, abs=0.01)
-    assert abs(gradient[[SPACE.names.index("PaddedCrop.probability"), -4, -3]]).max() < 0.015
+    assert (
+        abs(gradient[[SPACE.names.index("PaddedCrop.probability"), -4, -3]]).max()
+        < 0.015
+    )
 
 
 def test_a_space_of_flips_alone_needs_no_walk() -> None:

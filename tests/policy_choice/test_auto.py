@@ -1,4 +1,6 @@
-"""hba.auto on planted images: what it chooses, what it leaves, how it stops and resumes."""
+"""hba.auto on planted images: what it chooses, what it leaves, how it stops and
+resumes.
+"""
 
 import shlex
 import shutil
@@ -28,11 +30,20 @@ from hba.schedule.recipes import RECIPES
 from hba.training import checkpoint
 
 SETTINGS: dict[str, Any] = {
-    **{"model": "simple-cnn-4", "image_size": 8, "epochs": 4, "batch_size": 20, "learning_rate": 0.02, "fast": False},
+    **{
+        "model": "simple-cnn-4",
+        "image_size": 8,
+        "epochs": 4,
+        "batch_size": 20,
+        "learning_rate": 0.02,
+        "fast": False,
+    },
     **{"smaller": 1.0, "seeds": 2},
 }
 BUDGET = 290.0
-"""More than is needed, so that no clock decides, and too little for network.onnx, which takes long to write."""
+"""More than is needed, so that no clock decides, and too little for network.onnx, which
+takes long to write.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -42,58 +53,95 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     train, test = two_sides(80, seed=0), two_sides(40, seed=1)
     arrays: dict[str, Any] = {}
     for name, one in (("train", train), ("test", test)):
-        arrays |= {f"{name}_images": one.images.permute(0, 2, 3, 1).numpy(), f"{name}_labels": one.labels.numpy()}
+        arrays |= {
+            f"{name}_images": one.images.permute(0, 2, 3, 1).numpy(),
+            f"{name}_labels": one.labels.numpy(),
+        }
     np.savez(file, **arrays)
     return file
 
 
 @pytest.fixture(scope="module")
 def run(images: Path, tmp_path_factory: pytest.TempPathFactory) -> hba.AutoResult:
-    return hba.auto(images, out=tmp_path_factory.mktemp("auto") / "run", budget_seconds=BUDGET, jobs=1, **SETTINGS)
+    return hba.auto(
+        images,
+        out=tmp_path_factory.mktemp("auto") / "run",
+        budget_seconds=BUDGET,
+        jobs=1,
+        **SETTINGS,
+    )
 
 
 def numbers(result: hba.AutoResult) -> Any:
     """All that an uninterrupted run and a resumed one must share."""
     assert result.results is not None
-    rows = [(row.name, row.test_error_percent, row.test_loss) for row in result.results.rows]
+    rows = [
+        (row.name, row.test_error_percent, row.test_loss) for row in result.results.rows
+    ]
     return result.chosen, result.policy.values.tolist(), rows, result.record.rows
 
 
-def test_a_flip_that_exchanges_the_classes_is_in_no_row_and_not_in_the_answer(run: hba.AutoResult) -> None:
+def test_a_flip_that_exchanges_the_classes_is_in_no_row_and_not_in_the_answer(
+    run: hba.AutoResult,
+) -> None:
     assert run.finished
     assert {"none", "randaugment", "search"} <= {row["name"] for row in run.record.rows}
     assert not {"photo", "overhead"} & {row["name"] for row in run.record.rows}
     names = run.policy.space.names
-    flips = [run.policy.values[:, names.index(one)].max() for one in names if one == "HorizontalFlip.probability"]
+    flips = [
+        run.policy.values[:, names.index(one)].max()
+        for one in names
+        if one == "HorizontalFlip.probability"
+    ]
     assert max(flips, default=0.0) == 0.0
     assert run.results is not None
     assert run.results.rows[0].name == run.chosen
     assert {row.name for row in run.results.rows} == {run.chosen, "none", "randaugment"}
 
 
-def test_the_chosen_row_has_the_least_loss_of_those_with_all_seeds(run: hba.AutoResult) -> None:
+def test_the_chosen_row_has_the_least_loss_of_those_with_all_seeds(
+    run: hba.AutoResult,
+) -> None:
     found = {row["name"]: row["losses"] for row in run.record.rows}
     most = max(map(len, found.values()))
-    means = {name: np.mean([*losses.values()]) for name, losses in found.items() if len(losses) == most}
+    means = {
+        name: np.mean([*losses.values()])
+        for name, losses in found.items()
+        if len(losses) == most
+    }
     best = min(means, key=lambda name: means[name])
     # What was searched gives way to a recipe that is as good.
     assert run.chosen == best or best == "search"
 
 
-def test_the_answer_of_trainings_with_few_epochs_has_a_caveat(run: hba.AutoResult) -> None:
+def test_the_answer_of_trainings_with_few_epochs_has_a_caveat(
+    run: hba.AutoResult,
+) -> None:
     assert run.results is not None
     assert f"{SETTINGS['epochs']} epochs" in run.answer
 
 
-def test_the_answer_says_what_a_recipe_does(run: hba.AutoResult, tmp_path: Path) -> None:
+def test_the_answer_says_what_a_recipe_does(
+    run: hba.AutoResult, tmp_path: Path
+) -> None:
     shutil.copytree(run.folder, tmp_path / "run")
     run.record.model_copy(update={"chosen": "photo"}).save(tmp_path / "run")
     assert RECIPES["photo"].text in hba.auto(out=tmp_path / "run", resume=True).answer
 
 
-def test_the_run_leaves_a_policy_a_network_a_pipeline_and_a_page(run: hba.AutoResult) -> None:
+def test_the_run_leaves_a_policy_a_network_a_pipeline_and_a_page(
+    run: hba.AutoResult,
+) -> None:
     files = {path.name for path in run.folder.iterdir()}
-    assert {"auto.json", "policy.json", "pipeline.py", "report.html", "search", "evaluation", "contest.json"} <= files
+    assert {
+        "auto.json",
+        "policy.json",
+        "pipeline.py",
+        "report.html",
+        "search",
+        "evaluation",
+        "contest.json",
+    } <= files
     assert hba.load_policy(run.folder).values.tolist() == run.policy.values.tolist()
     assert (run.folder / "search" / "report.html").exists()
     assert (run.folder / "network.pt").exists()
@@ -101,14 +149,25 @@ def test_the_run_leaves_a_policy_a_network_a_pipeline_and_a_page(run: hba.AutoRe
     assert hba.load_network(run.folder).info.policy == run.chosen
 
 
-@pytest.mark.parametrize("error", [RunError("no space left"), OSError(28, "No space left"), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "error",
+    [RunError("no space left"), OSError(28, "No space left"), KeyboardInterrupt()],
+)
 @pytest.mark.parametrize("part", ["write_policy", "copy_file", "write_report"])
 def test_a_file_that_cannot_be_written_costs_neither_the_answer_nor_the_other_files(
-    run: hba.AutoResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, error: BaseException
+    run: hba.AutoResult,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    part: str,
+    error: BaseException,
 ) -> None:
     folder = tmp_path / "run"
     shutil.copytree(run.folder, folder)
-    files = {"write_policy": "policy.json", "copy_file": "network.pt", "write_report": "report.html"}
+    files = {
+        "write_policy": "policy.json",
+        "copy_file": "network.pt",
+        "write_report": "report.html",
+    }
     for name in files.values():
         (folder / name).unlink()
 
@@ -119,10 +178,14 @@ def test_a_file_that_cannot_be_written_costs_neither_the_answer_nor_the_other_fi
     with pytest.warns(HbaWarning, match="--resume"):
         found = finished(phases.AutoRun(folder, run.record, AutoCallback(), {}, None))
     assert found.answer == run.answer
-    assert {name for name in files.values() if not (folder / name).exists()} == {files[part]}
+    assert {name for name in files.values() if not (folder / name).exists()} == {
+        files[part]
+    }
 
 
-def test_a_policy_that_is_a_recipe_is_still_one_when_loaded(run: hba.AutoResult) -> None:
+def test_a_policy_that_is_a_recipe_is_still_one_when_loaded(
+    run: hba.AutoResult,
+) -> None:
     """It trains with the mean colour of the images, as the row of that name does."""
     again = hba.load_policy(run.folder)
     assert ("recipe" in again.provenance) == (run.chosen in RECIPES)
@@ -147,7 +210,9 @@ class Killed(Exception):
 
 def n_calls(images: Path, folder: Path) -> int:
     counter = Stops(10**9, Killed)
-    hba.auto(images, out=folder, budget_seconds=BUDGET, jobs=1, callback=counter, **SETTINGS)
+    hba.auto(
+        images, out=folder, budget_seconds=BUDGET, jobs=1, callback=counter, **SETTINGS
+    )
     return 10**9 - counter.left
 
 
@@ -158,10 +223,17 @@ def test_a_run_that_is_killed_anywhere_has_the_same_answer_after_it_resumes(
     total, random = n_calls(images, tmp_path / "counted"), np.random.default_rng(0)
     for number in range(8):
         folder, kills = tmp_path / f"{number}", 0
-        how: dict[str, Any] = {**SETTINGS, "resume": False, "budget_seconds": BUDGET, "jobs": 1}
+        how: dict[str, Any] = {
+            **SETTINGS,
+            "resume": False,
+            "budget_seconds": BUDGET,
+            "jobs": 1,
+        }
         while True:
             try:
-                callback = Stops(int(random.integers(1, total)) if kills < 3 else 10**9, Killed)
+                callback = Stops(
+                    int(random.integers(1, total)) if kills < 3 else 10**9, Killed
+                )
                 found = hba.auto(images, out=folder, callback=callback, **how)
                 break
             except Killed:
@@ -183,7 +255,11 @@ def test_a_training_of_the_contest_goes_on_from_its_checkpoint(
             if seen.count("contest") == 7:
                 raise Killed
 
-    how: dict[str, Any] = {"budget_seconds": BUDGET, "jobs": 1, "callback": KillsInContest()}
+    how: dict[str, Any] = {
+        "budget_seconds": BUDGET,
+        "jobs": 1,
+        "callback": KillsInContest(),
+    }
     with pytest.raises(Killed):
         hba.auto(images, out=tmp_path / "run", **how, **SETTINGS)
     assert [*(tmp_path / "run" / "contest").rglob("*.pt")]
@@ -207,13 +283,20 @@ def test_killed_phases_count_their_time_and_a_resumed_run_keeps_to_its_budget(
     monkeypatch.setattr(phases, "time", clock)
     monkeypatch.setattr(plan, "time", clock)
     monkeypatch.setattr(phases, "SAVE_EVERY_SECONDS", 0.01)
-    how: dict[str, Any] = {**SETTINGS, "budget_seconds": BUDGET, "jobs": 1, "data": images}
+    how: dict[str, Any] = {
+        **SETTINGS,
+        "budget_seconds": BUDGET,
+        "jobs": 1,
+        "data": images,
+    }
     for phase in ("search", "contest", "test"):
 
         class Kills(AutoCallback):
             left = 9
 
-            def advanced(self, phase: str, done: float, total: float, of: str = phase) -> None:
+            def advanced(
+                self, phase: str, done: float, total: float, of: str = phase
+            ) -> None:
                 clock.now += 1
                 self.left -= phase == of
                 if not self.left:
@@ -232,8 +315,14 @@ def test_killed_phases_count_their_time_and_a_resumed_run_keeps_to_its_budget(
     assert {len(row.seeds) for row in found.results.rows} == {1}
 
 
-def test_the_record_of_a_run_keeps_names_that_are_no_text(run: hba.AutoResult, tmp_path: Path) -> None:
-    changes = {"data": "/images\udcff", "counts": {"caf\udce9": 2}, "settings": {"data_root": "\udcff"}}
+def test_the_record_of_a_run_keeps_names_that_are_no_text(
+    run: hba.AutoResult, tmp_path: Path
+) -> None:
+    changes = {
+        "data": "/images\udcff",
+        "counts": {"caf\udce9": 2},
+        "settings": {"data_root": "\udcff"},
+    }
     record = run.record.model_copy(update=changes)
     record.save(tmp_path)
     assert AutoRecord.read(tmp_path) == record
@@ -243,14 +332,20 @@ def test_a_run_without_a_plan_begins_again(images: Path, tmp_path: Path) -> None
     with pytest.raises(RunError):
         hba.auto(out=tmp_path / "run", resume=True)
     assert not (tmp_path / "run").exists()
-    how: dict[str, Any] = {"budget_seconds": BUDGET, "jobs": 1, "callback": Stops(1, Killed)}
+    how: dict[str, Any] = {
+        "budget_seconds": BUDGET,
+        "jobs": 1,
+        "callback": Stops(1, Killed),
+    }
     with pytest.warns(HbaWarning), pytest.raises(Killed):
         hba.auto(images, out=tmp_path / "run", resume=True, **how, **SETTINGS)
     assert AutoRecord.read(tmp_path / "run").budget_seconds == BUDGET
 
 
 @pytest.mark.parametrize("share", [0.2, 0.9])
-def test_ctrl_c_ends_a_phase_and_the_answer_is_from_what_there_is(images: Path, tmp_path: Path, share: float) -> None:
+def test_ctrl_c_ends_a_phase_and_the_answer_is_from_what_there_is(
+    images: Path, tmp_path: Path, share: float
+) -> None:
     """In the search, and in the test."""
     folder, settings = tmp_path / "run", {**SETTINGS, "epochs": 2}
     seen: list[float] = []
@@ -261,7 +356,14 @@ def test_ctrl_c_ends_a_phase_and_the_answer_is_from_what_there_is(images: Path, 
             if seen[-1] > share and not any(one > share for one in seen[:-1]):
                 raise KeyboardInterrupt
 
-    found = hba.auto(images, out=folder, budget_seconds=BUDGET, jobs=1, callback=Interrupts(), **settings)
+    found = hba.auto(
+        images,
+        out=folder,
+        budget_seconds=BUDGET,
+        jobs=1,
+        callback=Interrupts(),
+        **settings,
+    )
     assert (found.finished, len(found.record.stopped)) == (share < 0.9, 1)
     assert found.answer
     assert found.policy.epochs >= 1
@@ -270,13 +372,19 @@ def test_ctrl_c_ends_a_phase_and_the_answer_is_from_what_there_is(images: Path, 
 
 
 @pytest.mark.slow
-def test_ctrl_c_in_the_contest_keeps_what_its_seeds_have_chosen(images: Path, tmp_path: Path) -> None:
+def test_ctrl_c_in_the_contest_keeps_what_its_seeds_have_chosen(
+    images: Path, tmp_path: Path
+) -> None:
     class Interrupts(AutoCallback):
         def said(self, line: str) -> None:
             if line.startswith("Contest on validation images, seed 1"):
                 raise KeyboardInterrupt
 
-    how: dict[str, Any] = {"budget_seconds": BUDGET, "jobs": 1, "callback": Interrupts()}
+    how: dict[str, Any] = {
+        "budget_seconds": BUDGET,
+        "jobs": 1,
+        "callback": Interrupts(),
+    }
     found = hba.auto(images, out=tmp_path / "run", **how, **{**SETTINGS, "epochs": 2})
     losses = {row["name"]: row["losses"]["0"] for row in found.record.rows}
     best = min(losses, key=lambda name: losses[name])
@@ -289,17 +397,35 @@ def test_ctrl_c_in_the_contest_keeps_what_its_seeds_have_chosen(images: Path, tm
 def test_a_run_in_memory_with_a_network_of_ones_own(tmp_path: Path) -> None:
     def pairs(seed: int) -> list[Any]:
         one = two_sides(40, seed)
-        return [(image, int(label)) for image, label in zip(one.images, one.labels, strict=True)]
+        return [
+            (image, int(label))
+            for image, label in zip(one.images, one.labels, strict=True)
+        ]
 
-    layers = nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 2)
-    settings = {**{name: one for name, one in SETTINGS.items() if name != "model"}, "epochs": 2}
-    how: dict[str, Any] = {"budget_seconds": BUDGET, "jobs": 1, "network": nn.Sequential(*layers)}
+    layers = (
+        nn.Conv2d(3, 4, 3, padding=1),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16, 2),
+    )
+    settings = {
+        **{name: one for name, one in SETTINGS.items() if name != "model"},
+        "epochs": 2,
+    }
+    how: dict[str, Any] = {
+        "budget_seconds": BUDGET,
+        "jobs": 1,
+        "network": nn.Sequential(*layers),
+    }
     found = hba.auto((pairs(0), pairs(1)), out=tmp_path / "run", **how, **settings)
     assert found.finished
     assert found.answer.startswith("Use ")
 
 
-def write_images(folder: Path, classes: int, n: int, draw: Callable[[int], np.ndarray]) -> None:
+def write_images(
+    folder: Path, classes: int, n: int, draw: Callable[[int], np.ndarray]
+) -> None:
     from PIL import Image
 
     for label in range(classes):
@@ -328,34 +454,56 @@ def test_what_cannot_work_is_said_before_anything_is_trained(
     assert not (tmp_path / "run" / "search").exists()
 
 
-def test_one_class_is_refused_and_a_few_images_a_class_are_enough(tmp_path: Path) -> None:
+def test_one_class_is_refused_and_a_few_images_a_class_are_enough(
+    tmp_path: Path,
+) -> None:
     random = np.random.default_rng(0)
 
     def draw(label: int) -> np.ndarray:
-        return random.integers(100 * label, 100 * label + 100, (9, 9, 3)).astype(np.uint8)
+        return random.integers(100 * label, 100 * label + 100, (9, 9, 3)).astype(
+            np.uint8
+        )
 
     write_images(tmp_path / "one", 1, 5, draw)
     with pytest.raises(HbaError, match="two classes"):
         hba.auto(tmp_path / "one", out=tmp_path / "run-one")
     write_images(tmp_path / "few", 2, 5, draw)
     settings = {**SETTINGS, "epochs": 2, "batch_size": 4}
-    found = hba.auto(tmp_path / "few", out=tmp_path / "run-few", budget_seconds=BUDGET, jobs=1, **settings)
+    found = hba.auto(
+        tmp_path / "few",
+        out=tmp_path / "run-few",
+        budget_seconds=BUDGET,
+        jobs=1,
+        **settings,
+    )
     assert found.results is not None
     assert found.results.test_images == 2
 
 
-def test_a_run_is_not_overwritten_and_keeps_its_settings(images: Path, run: hba.AutoResult) -> None:
+def test_a_run_is_not_overwritten_and_keeps_its_settings(
+    images: Path, run: hba.AutoResult
+) -> None:
     with pytest.raises(HbaError, match="resume"):
         hba.auto(images, out=run.folder)
     with pytest.raises(SettingsError, match="epochs"):
         hba.auto(images, out=run.folder, resume=True, epochs=3)
-    assert torch.equal(torch.tensor(hba.load_policy(run.folder).values), torch.tensor(run.policy.values))
+    assert torch.equal(
+        torch.tensor(hba.load_policy(run.folder).values),
+        torch.tensor(run.policy.values),
+    )
 
 
-def test_a_run_that_has_ended_takes_no_other_budget_or_data(images: Path, run: hba.AutoResult, tmp_path: Path) -> None:
+def test_a_run_that_has_ended_takes_no_other_budget_or_data(
+    images: Path, run: hba.AutoResult, tmp_path: Path
+) -> None:
     folder = shutil.copytree(run.folder, tmp_path / "run")
     before = (folder / "auto.json").read_bytes()
-    for changes in ({"budget_seconds": 2 * BUDGET}, {"data": tmp_path}, {"budget_seconds": -1.0}, {"jobs": 2}):
+    for changes in (
+        {"budget_seconds": 2 * BUDGET},
+        {"data": tmp_path},
+        {"budget_seconds": -1.0},
+        {"jobs": 2},
+    ):
         with pytest.raises(HbaError):
             hba.auto(out=folder, resume=True, **changes)
         assert (folder / "auto.json").read_bytes() == before
@@ -364,13 +512,21 @@ def test_a_run_that_has_ended_takes_no_other_budget_or_data(images: Path, run: h
     assert again.answer == run.answer.replace(str(run.folder), str(folder))
 
 
-def test_another_budget_and_place_are_in_the_whole_record(images: Path, run: hba.AutoResult) -> None:
+def test_another_budget_and_place_are_in_the_whole_record(
+    images: Path, run: hba.AutoResult
+) -> None:
     record = run.record.with_budget(1234.0, "At most 21 min").at_data("elsewhere")
     context = auto_command.make_context("auto", shlex.split(record.command)[2:])
-    assert (context.params["data"], context.params["budget_seconds"]) == ("elsewhere", 1234.0)
+    assert (context.params["data"], context.params["budget_seconds"]) == (
+        "elsewhere",
+        1234.0,
+    )
     assert (record.data, record.budget_seconds) == ("elsewhere", 1234.0)
     assert record.plan == ("At most 21 min", *run.record.plan[1:])
-    assert record.with_budget(BUDGET, run.record.plan[0]).at_data(str(images)) == run.record
+    assert (
+        record.with_budget(BUDGET, run.record.plan[0]).at_data(str(images))
+        == run.record
+    )
 
 
 def test_a_stop_of_the_test_is_no_longer_told_once_it_has_ended(
@@ -393,22 +549,30 @@ def test_a_stop_of_the_test_is_no_longer_told_once_it_has_ended(
     assert numbers(ended) == numbers(run)
 
 
-def test_images_that_change_during_a_run_end_it_with_an_answer_from_what_there_is(tmp_path: Path) -> None:
+def test_images_that_change_during_a_run_end_it_with_an_answer_from_what_there_is(
+    tmp_path: Path,
+) -> None:
     random = np.random.default_rng(0)
 
     def draw(label: int) -> np.ndarray:
-        return random.integers(100 * label, 100 * label + 100, (9, 9, 3)).astype(np.uint8)
+        return random.integers(100 * label, 100 * label + 100, (9, 9, 3)).astype(
+            np.uint8
+        )
 
     write_images(tmp_path / "images", 2, 20, draw)
 
     class Adds(AutoCallback):
-        """Images appear after the contest, so that it has seen some of what would be test images."""
+        """Images appear after the contest, so that it has seen some of what would be
+        test images.
+        """
 
         def said(self, line: str) -> None:
             if line.startswith("Contest: "):
                 write_images(tmp_path / "more", 2, 20, draw)
                 for file in sorted((tmp_path / "more").glob("*/*.png")):
-                    file.rename(tmp_path / "images" / file.parent.name / f"0{file.name}")
+                    file.rename(
+                        tmp_path / "images" / file.parent.name / f"0{file.name}"
+                    )
 
     settings = {**SETTINGS, "epochs": 2, "batch_size": 4}
     how: dict[str, Any] = {"budget_seconds": BUDGET, "jobs": 1, "callback": Adds()}

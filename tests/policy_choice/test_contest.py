@@ -10,7 +10,13 @@ from small_trainings import two_sides
 from hba.data import SearchData
 from hba.data.images import LabelledImages
 from hba.errors import RunError
-from hba.policy_choice.contest import DIVERGED, Contest, Outcome, contest_data, survivors
+from hba.policy_choice.contest import (
+    DIVERGED,
+    Contest,
+    Outcome,
+    contest_data,
+    survivors,
+)
 from hba.policy_choice.rows import FOUND, goes_with, rows_of_contest, symmetries_in
 from hba.report.race import RaceFindings
 from hba.schedule.recipes import RECIPES
@@ -18,17 +24,25 @@ from hba.schedule.recipes import RECIPES
 N = 400
 
 
-def losses(means: dict[str, float], n_seeds: int = 1, noise: float = 0.1) -> dict[str, list[np.ndarray]]:
-    """Of images that are easy or hard for all rows, as images are, with a little noise of each row."""
+def losses(
+    means: dict[str, float], n_seeds: int = 1, noise: float = 0.1
+) -> dict[str, list[np.ndarray]]:
+    """Of images that are easy or hard for all rows, as images are, with a little noise
+    of each row.
+    """
     random = np.random.default_rng(0)
     images = random.exponential(1.0, (n_seeds, N))
     return {
-        name: [images[seed] + mean + random.normal(0, noise, N) for seed in range(n_seeds)]
+        name: [
+            images[seed] + mean + random.normal(0, noise, N) for seed in range(n_seeds)
+        ]
         for name, mean in means.items()
     }
 
 
-def test_rows_that_are_clearly_behind_are_left_out_though_images_differ_more_than_rows() -> None:
+def test_rows_that_are_clearly_behind_are_left_out_though_images_differ_more_than_rows() -> (
+    None
+):
     found = losses({"worse": 0.2, "best": 0.0, "close": 0.001, "worst": 1.0})
     assert survivors(found, 10) == ["best", "close"]
     assert survivors(found, 1) == ["best"]
@@ -43,11 +57,16 @@ def test_a_difference_that_changes_its_sign_with_the_seed_leaves_nobody_out() ->
 @pytest.mark.parametrize("seed", range(3))
 def test_of_equal_rows_few_are_left_out(seed: int) -> None:
     random = np.random.default_rng(seed)
-    kept = [len(survivors({str(row): [random.normal(1, 0.3, N)] for row in range(10)}, 10)) for _ in range(40)]
+    kept = [
+        len(survivors({str(row): [random.normal(1, 0.3, N)] for row in range(10)}, 10))
+        for _ in range(40)
+    ]
     assert np.mean(kept) > 8
 
 
-def test_a_training_that_diverged_is_left_out_and_the_first_of_equal_rows_is_taken() -> None:
+def test_a_training_that_diverged_is_left_out_and_the_first_of_equal_rows_is_taken() -> (
+    None
+):
     same = np.ones(N)
     found = {"recipe": [same], "search": [same], "diverged": [np.full(N, DIVERGED)]}
     assert survivors(found, 10) == ["recipe", "search"]
@@ -73,14 +92,20 @@ def test_a_contest_goes_on_from_its_file(tmp_path: Path) -> None:
 
 def test_seeds_hold_out_parts_that_are_stratified_and_cover_all_images_once() -> None:
     train, val = two_sides(40, seed=0), two_sides(10, seed=1)
-    data, held_out = contest_data(SearchData("d", ("left", "right"), train, val), has_own_val=False)
-    assert sorted(torch.cat([one for one in held_out if one is not None]).tolist()) == list(range(50))
+    data, held_out = contest_data(
+        SearchData("d", ("left", "right"), train, val), has_own_val=False
+    )
+    assert sorted(
+        torch.cat([one for one in held_out if one is not None]).tolist()
+    ) == list(range(50))
     labels = torch.cat([train.labels, val.labels])
     assert [labels[one].sum().item() for one in held_out if one is not None] == [5] * 5
     assert len(data.train) == 50
 
 
-def test_of_validation_images_that_are_apart_a_part_is_trained_on_where_the_test_trains_on_them() -> None:
+def test_of_validation_images_that_are_apart_a_part_is_trained_on_where_the_test_trains_on_them() -> (
+    None
+):
     train, val = two_sides(40, seed=0), two_sides(10, seed=1)
     images = SearchData("d", ("left", "right"), train, val)
     data, folds = contest_data(images, has_own_val=True)
@@ -121,7 +146,9 @@ def test_symmetries_of_recipes_are_those_that_they_apply() -> None:
     assert symmetries_in("randaugment", names) == set()
 
 
-def test_none_and_randaugment_are_always_compared_and_the_search_yields_to_equal_rows() -> None:
+def test_none_and_randaugment_are_always_compared_and_the_search_yields_to_equal_rows() -> (
+    None
+):
     found = RECIPES["photo"].make()
     assert rows_of_contest(found, 3) == ("none", "randaugment", FOUND)
     assert rows_of_contest(None, 3)[:2] == ("none", "randaugment")
@@ -129,12 +156,16 @@ def test_none_and_randaugment_are_always_compared_and_the_search_yields_to_equal
     assert len(rows_of_contest(found, 20)) == len(RECIPES) + 1
 
 
-def test_what_was_searched_is_taken_only_where_it_is_clearly_better(tmp_path: Path) -> None:
+def test_what_was_searched_is_taken_only_where_it_is_clearly_better(
+    tmp_path: Path,
+) -> None:
     random = np.random.default_rng(0)
     images = random.exponential(1.0, N)
     for better, taken in ((0.0005, "photo"), (0.05, "search")):
         contest = Contest.begun(["photo", "search"], tmp_path / f"{taken}.json")
         for row, mean in (("photo", 0.0), ("search", -better)):
             noise = random.normal(0, 0.1, N)
-            contest.add(row, 0, Outcome(tuple(images + mean + noise - noise.mean()), 10.0))
+            contest.add(
+                row, 0, Outcome(tuple(images + mean + noise - noise.mean()), 10.0)
+            )
         assert contest.best == taken

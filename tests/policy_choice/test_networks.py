@@ -1,4 +1,6 @@
-"""The choice of the network: linear layers on frozen features, which candidates are trained, and what a run does."""
+"""The choice of the network: linear layers on frozen features, which candidates are
+trained, and what a run does.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -31,56 +33,91 @@ def test_a_linear_layer_separates_what_is_linear_and_guesses_what_is_noise() -> 
         assert least <= float((scores.argmax(1) == of_all).float().mean()) <= most
     # Two classes have one score, and classes without images the lowest.
     assert LinearLayer(noise, labels.clamp(max=1), 2).scores(noise).shape == (300, 2)
-    assert not (LinearLayer(noise[labels > 0], labels[labels > 0], 3).scores(noise).argmax(1) == 0).any()
+    assert not (
+        LinearLayer(noise[labels > 0], labels[labels > 0], 3).scores(noise).argmax(1)
+        == 0
+    ).any()
 
 
 def candidate(side: int, freeze: str | None = None, **reached: Any) -> Candidate:
     of_weights = {} if freeze is None else {"pretrained": TIMM, "freeze": freeze}
-    settings = {"model": "wrn-10-1" if freeze is None else LITE, "image_size": side, **of_weights}
-    return Candidate(settings=settings, n_images=100, seconds=1.0, reasons=("",), **reached)
+    settings = {
+        "model": "wrn-10-1" if freeze is None else LITE,
+        "image_size": side,
+        **of_weights,
+    }
+    return Candidate(
+        settings=settings, n_images=100, seconds=1.0, reasons=("",), **reached
+    )
 
 
 def of_linear(side: int, error: float) -> LinearResult:
-    return LinearResult(model=LITE, source=TIMM, side=side, error_percent=error, guess_percent=90.0, seconds=1)
+    return LinearResult(
+        model=LITE,
+        source=TIMM,
+        side=side,
+        error_percent=error,
+        guess_percent=90.0,
+        seconds=1,
+    )
 
 
 def test_random_weights_and_the_best_of_the_linear_layers_are_trained() -> None:
-    candidates = [candidate(16), *(candidate(side, freeze) for side in (48, 64, 96) for freeze in ("3", "none"))]
+    candidates = [
+        candidate(16),
+        *(candidate(side, freeze) for side in (48, 64, 96) for freeze in ("3", "none")),
+    ]
     errors = {48: 30.0, 64: 10.0, 96: 20.0}
     linear = [of_linear(side, error) for side, error in errors.items()]
-    trained = [candidates[number].settings for number in to_train(candidates, linear, 4)]
+    trained = [
+        candidates[number].settings for number in to_train(candidates, linear, 4)
+    ]
     assert [one["image_size"] for one in trained] == [16, 64, 96, 64]
     assert [one.get("freeze") for one in trained] == [None, "3", "3", "none"]
     assert len(to_train(candidates, linear, 2)) == 2
     # Of images that the features tell little about, all layers are trained.
     far = [of_linear(side, 50 + error) for side, error in errors.items()]
-    assert [candidates[number].settings.get("freeze") for number in to_train(candidates, far, 4)[1:]] == 3 * ["none"]
+    assert [
+        candidates[number].settings.get("freeze")
+        for number in to_train(candidates, far, 4)[1:]
+    ] == 3 * ["none"]
 
 
 def test_the_installed_weights_know_the_classes_of_their_own_head() -> None:
-    """They are in the order of timm's network: a wrong order would give other logits for every image."""
+    """They are in the order of timm's network: a wrong order would give other logits
+    for every image.
+    """
     start = Start.of(LITE, TIMM)
     network = build_model(LITE, 1000, 0, 64, start)
     own = timm_networks._lite_weights()
-    assert all(torch.equal(one, network.state_dict()[name]) for name, one in own.items())
+    assert all(
+        torch.equal(one, network.state_dict()[name]) for name, one in own.items()
+    )
 
 
-def test_a_new_head_depends_on_the_seed_only_in_the_first_training_of_a_process_too() -> None:
+def test_a_new_head_depends_on_the_seed_only_in_the_first_training_of_a_process_too() -> (
+    None
+):
     start = Start.of(LITE, TIMM)
     timm_networks._read_from_timm.cache_clear()
     first, second, other = (
-        build_model(LITE, 3, seed, 64, start).state_dict()["classifier.weight"] for seed in (0, 0, 1)
+        build_model(LITE, 3, seed, 64, start).state_dict()["classifier.weight"]
+        for seed in (0, 0, 1)
     )
     assert torch.equal(first, second)
     assert not torch.equal(first, other)
 
 
 def test_a_new_head_of_few_classes_begins_with_a_small_loss() -> None:
-    """With values of timm, it would be above 10 nats, and the first steps would destroy the other layers."""
+    """With values of timm, it would be above 10 nats, and the first steps would destroy
+    the other layers.
+    """
     network = build_model(LITE, 2, 0, 64, Start.of(LITE, TIMM)).eval()
     images = torch.rand(20, 3, 64, 64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        loss = torch.nn.functional.cross_entropy(network(2 * images - 1), torch.arange(20) % 2)
+        loss = torch.nn.functional.cross_entropy(
+            network(2 * images - 1), torch.arange(20) % 2
+        )
     assert float(loss) < 1.5
 
 
@@ -96,7 +133,9 @@ def test_a_package_without_its_weights_and_a_hub_out_of_reach_are_told_and_left_
         raise TimeoutError(f"more than {seconds} s")
 
     def names(*, may_download: bool) -> tuple[str, ...]:
-        return pretrained.usable_networks("cpu", said.append, may_download=may_download, seconds=1)
+        return pretrained.usable_networks(
+            "cpu", said.append, may_download=may_download, seconds=1
+        )
 
     monkeypatch.setattr(timm_networks, "cached_path", lambda file: None)
     monkeypatch.setattr(timm_networks, "size_on_hub", out_of_reach)
@@ -119,10 +158,22 @@ def test_a_package_without_its_weights_and_a_hub_out_of_reach_are_told_and_left_
     assert len(said) == 4
 
 
-def short_run(folder: Path, callback: hba.AutoCallback | None = None, **given: Any) -> hba.AutoResult:
+def short_run(
+    folder: Path, callback: hba.AutoCallback | None = None, **given: Any
+) -> hba.AutoResult:
     """A run that chooses between a network from random weights and the installed one."""
-    train, test = ([*zip(one.images, one.labels.tolist(), strict=True)] for one in (two_sides(60, 0), two_sides(40, 1)))
-    how: dict[str, Any] = {"epochs": 1, "batch_size": 20, "fast": False, "seeds": 1, "budget_seconds": 200.0, "jobs": 1}
+    train, test = (
+        [*zip(one.images, one.labels.tolist(), strict=True)]
+        for one in (two_sides(60, 0), two_sides(40, 1))
+    )
+    how: dict[str, Any] = {
+        "epochs": 1,
+        "batch_size": 20,
+        "fast": False,
+        "seeds": 1,
+        "budget_seconds": 200.0,
+        "jobs": 1,
+    }
     how |= given
     with mock.patch.multiple(training_size, MOST_SECONDS=0.2, SMALL=("wrn-10-1",)):
         return hba.auto((train, test), out=folder, callback=callback, **how)
@@ -133,12 +184,20 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> hba.AutoResult:
     return short_run(tmp_path_factory.mktemp("auto") / "run")
 
 
-def test_a_run_trains_candidates_and_keeps_the_one_with_the_lowest_loss(run: hba.AutoResult) -> None:
+def test_a_run_trains_candidates_and_keeps_the_one_with_the_lowest_loss(
+    run: hba.AutoResult,
+) -> None:
     record = run.record
-    losses = {number: one.loss for number, one in enumerate(record.candidates) if one.loss is not None}
+    losses = {
+        number: one.loss
+        for number, one in enumerate(record.candidates)
+        if one.loss is not None
+    }
     assert len(losses) >= 2
     assert record.network == min(losses, key=lambda number: losses[number])
-    assert record.settings["model"] == record.candidates[record.network].settings["model"]
+    assert (
+        record.settings["model"] == record.candidates[record.network].settings["model"]
+    )
     # The contest has the training of the chosen network with RandAugment.
     row = next(row for row in record.rows if row["name"] == "randaugment")
     assert row["losses"]["0"] == losses[record.network]
@@ -164,7 +223,13 @@ def test_the_onnx_file_gives_the_probabilities_of_the_network(tmp_path: Path) ->
     run = short_run(tmp_path / "run", budget_seconds=400.0)
     network = hba.load_network(run.folder)
     side = network.info.image_size
-    images = torch.randint(0, 256, (3, 3, side, side), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    images = torch.randint(
+        0,
+        256,
+        (3, 3, side, side),
+        dtype=torch.uint8,
+        generator=torch.Generator().manual_seed(1),
+    )
     evaluator = reference.ReferenceEvaluator(str(run.folder / "network.onnx"))
     (logits,) = evaluator.run(None, {evaluator.input_names[0]: images.numpy()})
     found = torch.from_numpy(logits).softmax(dim=1)
@@ -173,9 +238,14 @@ def test_the_onnx_file_gives_the_probabilities_of_the_network(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_given_network_size_and_algorithm_are_used(tmp_path: Path) -> None:
-    record = short_run(tmp_path / "run", model=LITE, image_size=32, algorithm="lookahead").record
+    record = short_run(
+        tmp_path / "run", model=LITE, image_size=32, algorithm="lookahead"
+    ).record
     assert {one.settings["image_size"] for one in record.candidates} == {32}
-    assert {one.settings["freeze"] for one in record.candidates} == {"3+statistics", "none"}
+    assert {one.settings["freeze"] for one in record.candidates} == {
+        "3+statistics",
+        "none",
+    }
     assert (record.settings["model"], record.settings["image_size"]) == (LITE, 32)
     assert (tmp_path / "run" / "search" / "policy.json").exists()
 
@@ -192,7 +262,9 @@ class Stops(hba.AutoCallback):
             raise self.error
 
 
-def test_a_failed_choice_leaves_no_settings_of_a_candidate_to_resume_with(tmp_path: Path) -> None:
+def test_a_failed_choice_leaves_no_settings_of_a_candidate_to_resume_with(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(RunError):
         short_run(tmp_path / "run", Stops(RunError))
     record = AutoRecord.read(tmp_path / "run")
@@ -205,5 +277,7 @@ def test_an_interrupted_choice_takes_a_network_and_goes_on(tmp_path: Path) -> No
     record = short_run(tmp_path / "run", Stops(KeyboardInterrupt)).record
     assert record.stopped == ("network",)
     assert record.network is not None
-    assert record.settings["model"] == record.candidates[record.network].settings["model"]
+    assert (
+        record.settings["model"] == record.candidates[record.network].settings["model"]
+    )
     assert record.chosen

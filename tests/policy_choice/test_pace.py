@@ -1,4 +1,6 @@
-"""A run whose trainings take longer than planned gets fewer epochs, keeps its rows, and ends in time."""
+"""A run whose trainings take longer than planned gets fewer epochs, keeps its rows, and
+ends in time.
+"""
 
 import json
 from pathlib import Path
@@ -32,9 +34,13 @@ STEPS = 100
 
 
 def complaint(of_training: float, n_jobs: int, seconds_left: float) -> float | None:
-    """The time of a training that a pace of 4 trainings, with 2 to follow, complains about; None if it does not."""
+    """The time of a training that a pace of 4 trainings, with 2 to follow, complains
+    about; None if it does not.
+    """
     clock = Clock()
-    watched = Pace(4, 4 * STEPS, n_jobs, seconds_left, following=2.0, clock=clock.monotonic)
+    watched = Pace(
+        4, 4 * STEPS, n_jobs, seconds_left, following=2.0, clock=clock.monotonic
+    )
     for _ in range(4 * STEPS):
         clock.now += of_training / STEPS / min(n_jobs, 4)
         try:
@@ -45,7 +51,9 @@ def complaint(of_training: float, n_jobs: int, seconds_left: float) -> float | N
 
 
 @pytest.mark.parametrize(("n_jobs", "n_rounds"), [(1, 4), (2, 2), (3, 2), (8, 1)])
-def test_trainings_are_too_slow_exactly_if_they_and_what_follows_do_not_fit(n_jobs: int, n_rounds: int) -> None:
+def test_trainings_are_too_slow_exactly_if_they_and_what_follows_do_not_fit(
+    n_jobs: int, n_rounds: int
+) -> None:
     needed = 50.0 * (n_rounds + 2) / pace.TOLERATED
     assert complaint(50.0, n_jobs, 0.8 * needed) == pytest.approx(50.0, rel=0.1)
     assert complaint(50.0, n_jobs, 1.2 * needed) is None
@@ -65,12 +73,19 @@ class SlowSteps(AutoCallback):
 
     def advanced(self, phase: str, done: float, total: float) -> None:
         self.is_slow = self.is_slow or phase == self.first_phase
-        self.clock.now += BATCH * SECONDS_OF_IMAGE * (self.factor if self.is_slow else 1.0)
+        self.clock.now += (
+            BATCH * SECONDS_OF_IMAGE * (self.factor if self.is_slow else 1.0)
+        )
 
 
-def timed_run(folder: Path, monkeypatch: pytest.MonkeyPatch, factor: float, first_phase: str) -> tuple[Any, float]:
+def timed_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, factor: float, first_phase: str
+) -> tuple[Any, float]:
     """A run on a clock that counts steps only, and its time as a share of its budget."""
-    train, test = ([*zip(one.images, one.labels.tolist(), strict=True)] for one in (two_sides(60, 0), two_sides(20, 1)))
+    train, test = (
+        [*zip(one.images, one.labels.tolist(), strict=True)]
+        for one in (two_sides(60, 0), two_sides(20, 1))
+    )
     clock, budget = Clock(), 120.0
     monkeypatch.setattr(phases, "time", SimpleNamespace(monotonic=clock.monotonic))
     monkeypatch.setattr(StepTimer, "_timed", lambda *_: SECONDS_OF_IMAGE)
@@ -90,7 +105,9 @@ def timed_run(folder: Path, monkeypatch: pytest.MonkeyPatch, factor: float, firs
     return found, clock.now / budget
 
 
-@pytest.mark.parametrize(("factor", "first_phase"), [(1.0, "search"), (2.5, "search"), (4.0, "test")])
+@pytest.mark.parametrize(
+    ("factor", "first_phase"), [(1.0, "search"), (2.5, "search"), (4.0, "test")]
+)
 def test_a_run_keeps_to_its_time_and_trains_all_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factor: float, first_phase: str
 ) -> None:
@@ -98,8 +115,12 @@ def test_a_run_keeps_to_its_time_and_trains_all_rows(
     assert share <= 1.1
     assert found.finished
     assert not [row for row in found.record.rows if not row["losses"]]
-    assert {"none", "randaugment", "search"} <= {row["name"] for row in found.record.rows}
-    planned = json.loads((tmp_path / "run" / "search" / "config.json").read_text("utf-8"))["epochs"]
+    assert {"none", "randaugment", "search"} <= {
+        row["name"] for row in found.record.rows
+    }
+    planned = json.loads(
+        (tmp_path / "run" / "search" / "config.json").read_text("utf-8")
+    )["epochs"]
     assert (found.results.settings["epochs"] < planned) == (factor > 1)
     assert all(0 in row.seeds for row in found.results.rows)
 
@@ -108,9 +129,13 @@ def row_of(name: str, seeds: tuple[int, ...] = ()) -> Any:
     return SimpleNamespace(name=name, seeds=seeds)
 
 
-def test_a_test_out_of_time_ends_once_all_rows_share_the_first_seed(tmp_path: Path) -> None:
+def test_a_test_out_of_time_ends_once_all_rows_share_the_first_seed(
+    tmp_path: Path,
+) -> None:
     """Parallel trainings may end in any order."""
-    steps = EvaluationSteps(Phases(AutoCallback(), {TEST: 1.0}), TEST, lambda: True, lambda _: None)
+    steps = EvaluationSteps(
+        Phases(AutoCallback(), {TEST: 1.0}), TEST, lambda: True, lambda _: None
+    )
     rows = (row_of("photo"), row_of("none"), row_of("randaugment", (0,)))
     plan: Any = SimpleNamespace(
         config=SimpleNamespace(first_seed=0),

@@ -25,36 +25,62 @@ CPU = torch.device("cpu")
 
 
 def look(side: int, n: int = 1000, *, is_grey: bool = False) -> Look:
-    return Look("d", ("a", "b"), n, 0, n // 5, False, (n // 2, n // 2), False, side, is_grey)
+    return Look(
+        "d", ("a", "b"), n, 0, n // 5, False, (n // 2, n // 2), False, side, is_grey
+    )
 
 
 def sized(
-    monkeypatch: pytest.MonkeyPatch, seconds: float, side: int = 64, n: int = 1000, growth: float = 2, **given: Any
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
+    side: int = 64,
+    n: int = 1000,
+    growth: float = 2,
+    **given: Any,
 ) -> Mapping[str, Any]:
-    """Each rung of the ladder costs `growth` times the one before, 0.1 ms for an image on the first."""
+    """Each rung of the ladder costs `growth` times the one before, 0.1 ms for an image
+    on the first.
+    """
     seen = look(side, n)
-    costs = {rung: 1e-4 * growth**place for place, rung in enumerate(ladder(seen, given))}
+    costs = {
+        rung: 1e-4 * growth**place for place, rung in enumerate(ladder(seen, given))
+    }
     monkeypatch.setattr(StepTimer, "seconds", lambda self, rung: costs[rung])
     monkeypatch.setattr(StepTimer, "gain", lambda self, rung: 1.0)
     return {**given, **training_size(seen, seconds, CPU, 1, given).settings}
 
 
-def test_more_time_gives_larger_images_then_larger_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_time_gives_larger_images_then_larger_networks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found = [sized(monkeypatch, 9.0 * 2**place * 1.01) for place in range(7)]
     assert [one["image_size"] for one in found] == [16, 24, 32, 48, 64, 64, 64]
-    assert [one["model"] for one in found] == ["wrn-10-1"] * 5 + ["wrn-10-2", "wrn-16-2"]
+    assert [one["model"] for one in found] == ["wrn-10-1"] * 5 + [
+        "wrn-10-2",
+        "wrn-16-2",
+    ]
     # 90,000 images of a training at least: each rung has the same epochs.
     assert {one["epochs"] for one in found} == {90}
 
 
-def test_images_are_larger_where_that_takes_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Enough epochs do not fit on any rung; the fifth takes 1.08 times as long as the first, the sixth 1.104 times."""
+def test_images_are_larger_where_that_takes_no_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Enough epochs do not fit on any rung; the fifth takes 1.08 times as long as the
+    first, the sixth 1.104 times.
+    """
     found = sized(monkeypatch, 3.0, growth=1.02)
-    assert (found["model"], found["image_size"], found["epochs"]) == ("wrn-10-1", 64, 27)
+    assert (found["model"], found["image_size"], found["epochs"]) == (
+        "wrn-10-1",
+        64,
+        27,
+    )
     assert sized(monkeypatch, 3.0)["image_size"] == 16
 
 
-def test_images_are_not_enlarged_and_epochs_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_are_not_enlarged_and_epochs_are_limited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found = sized(monkeypatch, 1e4, side=30)
     assert (found["image_size"], found["epochs"]) == (24, MOST_EPOCHS)
 
@@ -68,7 +94,9 @@ def test_what_is_given_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "learning_rate" not in found
 
 
-def test_too_little_time_is_refused_and_given_epochs_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_time_is_refused_and_given_epochs_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(SettingsError, match="budget"):
         sized(monkeypatch, 0.3)
     assert sized(monkeypatch, 0.3, epochs=20)["epochs"] == 20
@@ -89,24 +117,50 @@ def test_large_images_get_networks_for_large_images() -> None:
     assert ladder(look(64), {})[-1] == Rung("wrn-28-10", 64)
 
 
-def fine_tuned(monkeypatch: pytest.MonkeyPatch, seconds: float, side: int = 64, n: int = 1000, **given: Any) -> Any:
-    """Settings of all choices, and images, if an image of 48 pixels costs 10 ms, and others in proportion to pixels."""
-    monkeypatch.setattr(StepTimer, "seconds", lambda self, rung: 0.01 * (rung.side / 48) ** 2)
+def fine_tuned(
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
+    side: int = 64,
+    n: int = 1000,
+    **given: Any,
+) -> Any:
+    """Settings of all choices, and images, if an image of 48 pixels costs 10 ms, and
+    others in proportion to pixels.
+    """
+    monkeypatch.setattr(
+        StepTimer, "seconds", lambda self, rung: 0.01 * (rung.side / 48) ** 2
+    )
     monkeypatch.setattr(StepTimer, "gain", lambda self, rung: 1.0)
-    return fine_tuning_sizes(["efficientnet-lite0"], look(side, n), seconds, CPU, 1, given)
+    return fine_tuning_sizes(
+        ["efficientnet-lite0"], look(side, n), seconds, CPU, 1, given
+    )
 
 
-def test_fine_tuning_has_the_largest_sizes_for_which_a_few_epochs_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fine_tuning_has_the_largest_sizes_for_which_a_few_epochs_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found = [one.settings for one in fine_tuned(monkeypatch, 250.0)]
-    assert {one["image_size"]: one["epochs"] for one in found} == {48: 25, 64: 14, 96: 6}
+    assert {one["image_size"]: one["epochs"] for one in found} == {
+        48: 25,
+        64: 14,
+        96: 6,
+    }
     assert all(one["pretrained"] == "timm" for one in found)
     # Images are enlarged, but only so far.
-    assert {one.settings["image_size"] for one in fine_tuned(monkeypatch, 1e4, side=20)} == {48}
-    assert {one.settings["image_size"] for one in fine_tuned(monkeypatch, 1e4, side=64)} == {64, 96, 128}
-    assert {one.settings["epochs"] for one in fine_tuned(monkeypatch, 200.0, image_size=96)} == {5}
+    assert {
+        one.settings["image_size"] for one in fine_tuned(monkeypatch, 1e4, side=20)
+    } == {48}
+    assert {
+        one.settings["image_size"] for one in fine_tuned(monkeypatch, 1e4, side=64)
+    } == {64, 96, 128}
+    assert {
+        one.settings["epochs"] for one in fine_tuned(monkeypatch, 200.0, image_size=96)
+    } == {5}
 
 
-def test_a_network_that_takes_one_size_only_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_that_takes_one_size_only_gets_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def seconds(timer: StepTimer, rung: Rung) -> float:
         if rung.side != 96:
             raise SettingsError(f"cannot take images of {rung.side}x{rung.side}")
@@ -117,10 +171,14 @@ def test_a_network_that_takes_one_size_only_gets_it(monkeypatch: pytest.MonkeyPa
     found = fine_tuning_sizes(["efficientnet-lite0"], look(64), 100.0, CPU, 1, {})
     assert {one.settings["image_size"] for one in found} == {96}
     with pytest.raises(SettingsError, match="cannot take"):
-        fine_tuning_sizes(["efficientnet-lite0"], look(64), 100.0, CPU, 1, {"image_size": 64})
+        fine_tuning_sizes(
+            ["efficientnet-lite0"], look(64), 100.0, CPU, 1, {"image_size": 64}
+        )
 
 
-def test_small_images_get_the_size_of_a_network_that_takes_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_images_get_the_size_of_a_network_that_takes_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def seconds(timer: StepTimer, rung: Rung) -> float:
         if rung.side != 224:
             raise SettingsError(f"cannot take images of {rung.side}x{rung.side}")
@@ -141,7 +199,9 @@ def test_a_network_of_one_size_is_tried_at_no_other() -> None:
     assert sides_to_try("timm:vit_small_patch14_dinov2", 64)[0] == 48
 
 
-def test_of_too_many_images_to_fine_tune_a_part_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_too_many_images_to_fine_tune_a_part_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found = fine_tuned(monkeypatch, 120.0, n=100_000)
     assert {one.settings["image_size"] for one in found} == {48}
     assert {one.n_images for one in found} == {2000}
@@ -149,7 +209,9 @@ def test_of_too_many_images_to_fine_tune_a_part_is_taken(monkeypatch: pytest.Mon
         fine_tuned(monkeypatch, 1.0)
 
 
-def test_steps_of_a_larger_network_are_timed_as_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_of_a_larger_network_are_timed_as_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """By a clock that counts floating-point operations."""
     counter = FlopCounterMode(display=False)
     clock = SimpleNamespace(perf_counter=counter.get_total_flops)
@@ -158,6 +220,15 @@ def test_steps_of_a_larger_network_are_timed_as_longer(monkeypatch: pytest.Monke
     layer = nn.Linear(3 * 32 * 32, 2)
     own, before = nn.Sequential(nn.Flatten(), layer), layer.weight.detach().clone()
     with counter:
-        assert StepTimer(look(32), 16, CPU, 1, {"fast": False, "network": own}).seconds(Rung("own", 32)) > 0
-        assert timer.seconds(Rung("wrn-16-2", 32)) > timer.seconds(Rung("wrn-10-1", 16)) > 0
+        assert (
+            StepTimer(look(32), 16, CPU, 1, {"fast": False, "network": own}).seconds(
+                Rung("own", 32)
+            )
+            > 0
+        )
+        assert (
+            timer.seconds(Rung("wrn-16-2", 32))
+            > timer.seconds(Rung("wrn-10-1", 16))
+            > 0
+        )
     assert torch.equal(layer.weight, before)

@@ -1,4 +1,6 @@
-"""Schedules made of a schedule, with its spread and its regularizers, and schedules that are made equally strong."""
+"""Schedules made of a schedule, with its spread and its regularizers, and schedules
+that are made equally strong.
+"""
 
 from statistics import fmean, geometric_mean
 
@@ -16,7 +18,10 @@ from hba.training.augmentation import ScheduleAugmentation
 
 FILL = (0.25, 0.5, 0.75)
 SPACE = SearchSpace(
-    tuple(OPERATIONS[name] for name in ("Rotate", "Invert", "Solarize", "Brightness", "Equalize")),
+    tuple(
+        OPERATIONS[name]
+        for name in ("Rotate", "Invert", "Solarize", "Brightness", "Equalize")
+    ),
     count_probabilities=(0.1, 0.2, 0.3, 0.4),
     searches_count=True,
 )
@@ -28,37 +33,65 @@ def found(**provenance: object) -> Schedule:
     random = np.random.default_rng(0)
     low, high = np.array(SPACE.ranges).T
     values = low + (high - low) * random.random((4, SPACE.n))
-    return Schedule(SPACE, values, FILL, {"settings": provenance}, spread=random.random((4, SPACE.n)))
+    return Schedule(
+        SPACE,
+        values,
+        FILL,
+        {"settings": provenance},
+        spread=random.random((4, SPACE.n)),
+    )
 
 
 def test_the_start_is_that_of_the_search_with_the_mean_spread() -> None:
     schedule = found(initial_fraction=0.25)
     low, high = np.array(SPACE.ranges).T
     of_policy = slice(0, SPACE.n - 3)
-    np.testing.assert_allclose(start(schedule).values[0, of_policy], (low + 0.25 * (high - low))[of_policy], rtol=1e-5)
+    np.testing.assert_allclose(
+        start(schedule).values[0, of_policy],
+        (low + 0.25 * (high - low))[of_policy],
+        rtol=1e-5,
+    )
     expected = SPACE.decode(randaugment(SPACE).double()).numpy()
-    np.testing.assert_array_equal(start(found(init="randaugment", initial_fraction=0.5)).values, expected[None])
-    assert start(found(initial_fraction=2)).values.tolist() == middle(schedule).values.tolist(), "it is not known"
+    np.testing.assert_array_equal(
+        start(found(init="randaugment", initial_fraction=0.5)).values, expected[None]
+    )
+    assert (
+        start(found(initial_fraction=2)).values.tolist()
+        == middle(schedule).values.tolist()
+    ), "it is not known"
     for made in (start(schedule), middle(schedule), schedule.averaged()):
         np.testing.assert_allclose(made.spread, schedule.spread.sum(axis=0)[None] / 4)
     for made in (start(schedule), middle(schedule)):
         # K of at least 1, 2 and 3 operations, each given the one before.
         assert made.values[0, COUNTS] == pytest.approx([0.9, 0.7 / 0.9, 0.4 / 0.7])
-    assert schedule.only(schedule.epochs - 1).spread.tolist() == schedule.spread[-1:].tolist()
+    assert (
+        schedule.only(schedule.epochs - 1).spread.tolist()
+        == schedule.spread[-1:].tolist()
+    )
 
 
-def test_another_spread_leaves_probabilities_bare_where_magnitudes_alone_are_spread() -> None:
+def test_another_spread_leaves_probabilities_bare_where_magnitudes_alone_are_spread() -> (
+    None
+):
     schedule = found()
     assert respread(schedule, None) is schedule
     assert (respread(schedule, 0.25).spread == 0.25).all()
-    assert (respread(schedule.with_spread(0.0), 0.25).spread == 0.25).all(), "of a schedule without a spread too"
+    assert (respread(schedule.with_spread(0.0), 0.25).spread == 0.25).all(), (
+        "of a schedule without a spread too"
+    )
     made = respread(schedule.with_spread(1.0, probabilities=False), 0.25)
-    assert made.spread.tolist() == [[0.0 if name.endswith("probability") else 0.25 for name in SPACE.names]] * 4
+    assert (
+        made.spread.tolist()
+        == [[0.0 if name.endswith("probability") else 0.25 for name in SPACE.names]] * 4
+    )
 
 
 def test_regularizers_are_kept_and_can_be_taken_alone() -> None:
     schedule = both(spread=0.5)
-    augmentation, regularization = schedule.without_regularizers(), schedule.without_operations()
+    augmentation, regularization = (
+        schedule.without_regularizers(),
+        schedule.without_operations(),
+    )
     assert augmentation.values.tolist() == list(POLICY)
     assert (augmentation.spread == 0.5).all()
     assert regularization.values.tolist() == list(OTHERS)
@@ -75,5 +108,7 @@ def test_regularizers_are_kept_and_can_be_taken_alone() -> None:
     assert schedule.averaged().values[0, 3:].tolist() == pytest.approx(means, rel=1e-5)
     assert schedule.only(schedule.epochs - 1).values[0, 3:].tolist() == OTHERS[-1]
     for one in (start(schedule), middle(schedule)):
-        assert one.values[0, 3:].tolist() == pytest.approx([0.05, 5e-4, 0.05, 0.05], rel=1e-5), "where a search begins"
+        assert one.values[0, 3:].tolist() == pytest.approx(
+            [0.05, 5e-4, 0.05, 0.05], rel=1e-5
+        ), "where a search begins"
     assert not respread(schedule, 0.25).spread[:, 3:].any()

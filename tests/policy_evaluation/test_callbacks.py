@@ -27,7 +27,9 @@ class Told(hba.EvaluationCallback):
     def __init__(self) -> None:
         self.trainings: dict[str, tuple[Sequence[Measured], Measured]] = {}
 
-    def training_done(self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]) -> None:
+    def training_done(
+        self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]
+    ) -> None:
         self.trainings[f"{name}, seed {seed}"] = (epochs, test)
 
 
@@ -46,8 +48,16 @@ def test_each_training_has_its_epochs_and_its_test(tmp_path: Path) -> None:
     assert {folder.name for folder in tmp_path.iterdir()} == set(told.trainings)
     for name, (epochs, test) in told.trainings.items():
         for column in ("loss", "error_percent"):
-            expected = {epoch: getattr(one, column) for epoch, one in enumerate(epochs, start=1)}
-            assert scalars(tmp_path / name, f"train_{column}") == pytest.approx(expected, rel=1e-6), name
-            assert scalars(tmp_path / name, f"test_{column}") == pytest.approx({2: getattr(test, column)}, rel=1e-6)
+            expected = {
+                epoch: getattr(one, column) for epoch, one in enumerate(epochs, start=1)
+            }
+            assert scalars(tmp_path / name, f"train_{column}") == pytest.approx(
+                expected, rel=1e-6
+            ), name
+            assert scalars(tmp_path / name, f"test_{column}") == pytest.approx(
+                {2: getattr(test, column)}, rel=1e-6
+            )
     balanced = result.rows[1].by_seed("balanced_accuracy")[0]
-    assert scalars(tmp_path / "none, seed 0", "test_balanced_accuracy_percent") == pytest.approx({2: balanced})
+    assert scalars(
+        tmp_path / "none, seed 0", "test_balanced_accuracy_percent"
+    ) == pytest.approx({2: balanced})

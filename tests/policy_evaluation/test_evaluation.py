@@ -19,20 +19,42 @@ from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.metrics import Measured
 from hba.training.trainer import Trained, train
 
-SETTINGS: dict[str, Any] = {"model": "mlp-8", "epochs": 3, "batch_size": 20, "device": "cpu", "seeds": 2}
+SETTINGS: dict[str, Any] = {
+    "model": "mlp-8",
+    "epochs": 3,
+    "batch_size": 20,
+    "device": "cpu",
+    "seeds": 2,
+}
 INVERT = one_operation("Invert", [[0.0], [1.0]])
 DIM = one_operation("Brightness", [[1.0, 0.5]])
 
 
-def evaluate(schedule: Schedule | str | Path = INVERT, data: Any = None, **settings: Any) -> hba.EvaluationResult:
-    return hba.evaluate(schedule, data or tiny_data(), **{"against": "none", **SETTINGS, **settings})
+def evaluate(
+    schedule: Schedule | str | Path = INVERT, data: Any = None, **settings: Any
+) -> hba.EvaluationResult:
+    return hba.evaluate(
+        schedule, data or tiny_data(), **{"against": "none", **SETTINGS, **settings}
+    )
 
 
-def made_up_errors(monkeypatch: pytest.MonkeyPatch, errors: dict[Schedule | None, list[float]]) -> None:
+def made_up_errors(
+    monkeypatch: pytest.MonkeyPatch, errors: dict[Schedule | None, list[float]]
+) -> None:
     """Trainings end at once, with these errors per seed."""
 
-    def trained(config: EvaluationConfig, data: object, augmentation: Augmentation, seed: int, *others: object) -> Any:
-        schedule = augmentation.schedule if isinstance(augmentation, ScheduleAugmentation) else None
+    def trained(
+        config: EvaluationConfig,
+        data: object,
+        augmentation: Augmentation,
+        seed: int,
+        *others: object,
+    ) -> Any:
+        schedule = (
+            augmentation.schedule
+            if isinstance(augmentation, ScheduleAugmentation)
+            else None
+        )
         return Trained(nn.Identity(), Measured(0.0, errors[schedule][seed]))
 
     monkeypatch.setattr("hba.policy_evaluation.evaluation.train", trained)
@@ -58,11 +80,15 @@ class Notes(hba.EvaluationCallback):
             self.files.append(json.loads(self.results.read_text(encoding="utf-8")))
 
 
-def test_results_json_is_written_after_every_training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_results_json_is_written_after_every_training(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     made_up_errors(monkeypatch, {INVERT: [10.0, 12.0], None: [20.0, 25.0]})
     notes = Notes(tmp_path / "new" / "results.json")
     evaluate(out=tmp_path / "new", callback=notes)
-    assert [[row["test_error_percent"] for row in file["rows"]] for file in notes.files] == [
+    assert [
+        [row["test_error_percent"] for row in file["rows"]] for file in notes.files
+    ] == [
         [[10], []],
         [[10], [20]],
         [[10, 12], [20]],
@@ -76,7 +102,11 @@ def test_results_json_is_written_after_every_training(monkeypatch: pytest.Monkey
     assert notes.files[0]["verdict"] is None
     assert "one seed" in notes.files[1]["verdict"]
     difference = notes.files[3]["rows"][1]["schedule_minus_row"]
-    assert (difference["n_pairs"], difference["mean"], notes.files[3]["rows"][0]["schedule_minus_row"]) == (
+    assert (
+        difference["n_pairs"],
+        difference["mean"],
+        notes.files[3]["rows"][0]["schedule_minus_row"],
+    ) == (
         2,
         -11.5,
         None,
@@ -88,7 +118,9 @@ def test_results_json_is_written_after_every_training(monkeypatch: pytest.Monkey
         assert row["std"] == pytest.approx(statistics.stdev(row["test_error_percent"]))
 
 
-def test_each_row_trains_with_its_own_schedule_whatever_stands_beside_it(tmp_path: Path) -> None:
+def test_each_row_trains_with_its_own_schedule_whatever_stands_beside_it(
+    tmp_path: Path,
+) -> None:
     DIM.save(tmp_path / "dim.json")
     data, guard = guarded_data()
 
@@ -99,17 +131,36 @@ def test_each_row_trains_with_its_own_schedule_whatever_stands_beside_it(tmp_pat
             guard.step_done()
 
     notes, against = CountSteps(), (str(tmp_path / "dim.json"), "none")
-    result = evaluate(data=data, against=against, learning_rate=0.1, callback=notes, out=tmp_path / "out")
+    result = evaluate(
+        data=data,
+        against=against,
+        learning_rate=0.1,
+        callback=notes,
+        out=tmp_path / "out",
+    )
     together = {row.name: row.test_error_percent for row in result.rows}
     # 40 images in batches of 20, 3 epochs; three rows with two seeds.
     assert (notes.started_with, notes.steps) == ((6, 6), 36)
-    assert notes.trainings == [(name, seed) for seed in (0, 1) for name in ("schedule", "dim", "none")]
-    content = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))
+    assert notes.trainings == [
+        (name, seed) for seed in (0, 1) for name in ("schedule", "dim", "none")
+    ]
+    content = json.loads(
+        (tmp_path / "out" / "results.json").read_text(encoding="utf-8")
+    )
     assert content["settings"] == result.config.model_dump()
-    assert (content["train_images"], content["test_images"], content["device"]) == (40, 30, "cpu")
+    assert (content["train_images"], content["test_images"], content["device"]) == (
+        40,
+        30,
+        "cpu",
+    )
     assert content["packages"]["torch"] == torch.__version__.split("+")[0]
     config = EvaluationConfig.make({**SETTINGS, "data": "tiny", "learning_rate": 0.1})
     for name, schedule in {"schedule": INVERT, "dim": DIM, "none": None}.items():
-        alone = [train(config, tiny_data(), ScheduleAugmentation(schedule), seed).test.error_percent for seed in (0, 1)]
+        alone = [
+            train(
+                config, tiny_data(), ScheduleAugmentation(schedule), seed
+            ).test.error_percent
+            for seed in (0, 1)
+        ]
         assert together[name] == tuple(alone)
     assert len(set(together.values())) > 1, "the numbers can tell one row from another"

@@ -1,4 +1,6 @@
-"""Trainings side by side and on a cluster: the numbers of one after the other, and nothing is left however they end."""
+"""Trainings side by side and on a cluster: the numbers of one after the other, and
+nothing is left however they end.
+"""
 
 import json
 import multiprocessing
@@ -41,12 +43,16 @@ def write_folder(folder: Path) -> Path:
             (folder / part / name).mkdir(parents=True)
             for index in range(n):
                 color = (100 * label + 3 * index, 90 * (index % 3), 50 * (index % 2))
-                Image.new("RGB", (8, 8), color).save(folder / part / name / f"{index:02}.png")
+                Image.new("RGB", (8, 8), color).save(
+                    folder / part / name / f"{index:02}.png"
+                )
     return folder
 
 
 class Events(hba.EvaluationCallback):
-    """What happens: steps, files that are opened, trainings that end; and whatever `on_done` does then."""
+    """What happens: steps, files that are opened, trainings that end; and whatever
+    `on_done` does then.
+    """
 
     def __init__(self, on_done: Callable[[], None] = lambda: None) -> None:
         self.seen: list[str] = []
@@ -65,15 +71,24 @@ class Events(hba.EvaluationCallback):
     def step_done(self) -> None:
         self.seen.append("step")
 
-    def training_done(self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]) -> None:
+    def training_done(
+        self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]
+    ) -> None:
         self.epochs[name, seed] = epochs
         self.seen.append("done")
         self.on_done()
 
     def check(self, n_trainings: int) -> None:
         """Every image is read once."""
-        counts = {event: self.seen.count(event) for event in ("train", "test", "step", "done")}
-        assert counts == {"train": 24, "test": 12, "step": n_trainings * N_STEPS, "done": n_trainings}
+        counts = {
+            event: self.seen.count(event) for event in ("train", "test", "step", "done")
+        }
+        assert counts == {
+            "train": 24,
+            "test": 12,
+            "step": n_trainings * N_STEPS,
+            "done": n_trainings,
+        }
 
 
 class Brightened:
@@ -81,7 +96,9 @@ class Brightened:
 
     definition = "brightened"
 
-    def by_epoch(self, epochs: int, train: Any) -> list[Callable[[Tensor, torch.Generator], Tensor]]:
+    def by_epoch(
+        self, epochs: int, train: Any
+    ) -> list[Callable[[Tensor, torch.Generator], Tensor]]:
         return [lambda images, generator: (images + 0.1).clamp(0, 1)] * epochs
 
 
@@ -89,16 +106,24 @@ def test_two_processes_find_what_one_finds_and_read_each_image_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, events, of_one = write_folder(tmp_path / "images"), Events(), Events()
-    settings: dict[str, Any] = {**SETTINGS, "against": ["randaugment", Brightened()], "seeds": 2}
+    settings: dict[str, Any] = {
+        **SETTINGS,
+        "against": ["randaugment", Brightened()],
+        "seeds": 2,
+    }
     del settings["model"]
     # What the user brings reaches the processes.
     settings["network"] = lambda seed: nn.Sequential(nn.Flatten(), nn.Linear(192, 2))
     alone = hba.evaluate(INVERT, folder, callback=of_one, **settings)
     events.record_files(monkeypatch)
-    result = hba.evaluate(INVERT, folder, jobs=2, callback=events, out=tmp_path, **settings)
+    result = hba.evaluate(
+        INVERT, folder, jobs=2, callback=events, out=tmp_path, **settings
+    )
     assert result.rows == alone.rows
     assert events.epochs == of_one.epochs
-    assert len({loss for row in alone.rows for loss in row.test_loss}) == 6, "the numbers can differ"
+    assert len({loss for row in alone.rows for loss in row.test_loss}) == 6, (
+        "the numbers can differ"
+    )
     assert (result.environment["jobs"], result.environment["n_threads"]) == (2, 1)
     events.check(n_trainings=6)
     assert json.loads((tmp_path / "results.json").read_text())["test_images"] == 12
@@ -114,13 +139,23 @@ def kill_all() -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
-@pytest.mark.parametrize(("on_done", "error"), [(stop, KeyboardInterrupt), (kill_all, RunError)])
+@pytest.mark.parametrize(
+    ("on_done", "error"), [(stop, KeyboardInterrupt), (kill_all, RunError)]
+)
 def test_an_early_end_keeps_what_has_ended_and_ends_all_processes(
     tmp_path: Path, on_done: Callable[[], None], error: type[BaseException]
 ) -> None:
     settings = {**SETTINGS, "model": "wrn-10-1", "batch_size": 20, "epochs": 6}
     with pytest.raises(error):
-        hba.evaluate(INVERT, tiny_data(), seeds=3, jobs=2, out=tmp_path, callback=Events(on_done), **settings)
+        hba.evaluate(
+            INVERT,
+            tiny_data(),
+            seeds=3,
+            jobs=2,
+            out=tmp_path,
+            callback=Events(on_done),
+            **settings,
+        )
     rows = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["rows"]
     assert 1 <= sum(len(row["seeds"]) for row in rows) <= 2
 
@@ -128,15 +163,28 @@ def test_an_early_end_keeps_what_has_ended_and_ends_all_processes(
 def gamma_schedule(folder: Path) -> hba.Schedule:
     (folder / "operations_of_mine.py").write_text(GAMMA_FILE, encoding="utf-8")
     load_operations_file(folder / "operations_of_mine.py")
-    space = hba.SearchSpace((find_operation("Power"), hba.OPERATIONS["Invert"]), copies=1)
+    space = hba.SearchSpace(
+        (find_operation("Power"), hba.OPERATIONS["Invert"]), copies=1
+    )
     return hba.Schedule(space, [[0.5, 1.5, 0.5]])  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("registered")
-def test_processes_know_operations_of_a_file_and_pass_on_an_error(tmp_path: Path) -> None:
+def test_processes_know_operations_of_a_file_and_pass_on_an_error(
+    tmp_path: Path,
+) -> None:
     # Without the operation, it would not come to a loss.
-    with pytest.raises(DivergedError, match=r"^\w+, seed 0: the loss of epoch 1 is not finite"):
-        hba.evaluate(gamma_schedule(tmp_path), tiny_data(), seeds=1, jobs=2, learning_rate=1e30, **SETTINGS)
+    with pytest.raises(
+        DivergedError, match=r"^\w+, seed 0: the loss of epoch 1 is not finite"
+    ):
+        hba.evaluate(
+            gamma_schedule(tmp_path),
+            tiny_data(),
+            seeds=1,
+            jobs=2,
+            learning_rate=1e30,
+            **SETTINGS,
+        )
 
 
 def test_jobs_are_as_many_as_threads_and_no_more_than_trainings(
@@ -163,29 +211,67 @@ def test_two_machines_find_what_one_process_finds_even_if_one_is_lost(
     against: list[Any] = ["none", "randaugment", Brightened()]
     alone = hba.evaluate(INVERT, folder, **{**SETTINGS, "against": against, "seeds": 2})
     events.record_files(monkeypatch)
-    settings: dict[str, Any] = {**SETTINGS, "against": against, "seeds": 2, "out": tmp_path / "out"}
-    result = hba.evaluate(INVERT, folder, cluster=machines.address, callback=events, **settings)
+    settings: dict[str, Any] = {
+        **SETTINGS,
+        "against": against,
+        "seeds": 2,
+        "out": tmp_path / "out",
+    }
+    result = hba.evaluate(
+        INVERT, folder, cluster=machines.address, callback=events, **settings
+    )
     assert result.rows == alone.rows
-    made_by = {name: result.environment[name] for name in ("jobs", "n_threads", "machines")}
+    made_by = {
+        name: result.environment[name] for name in ("jobs", "n_threads", "machines")
+    }
     assert made_by == {"jobs": 2, "n_threads": 1, "machines": 2}
     events.check(n_trainings=8)
     assert json.loads((tmp_path / "out" / "results.json").read_text())["machines"] == 2
 
     del settings["model"]
-    own_network = {**settings, "against": [], "network": nn.Sequential(nn.Flatten(), nn.Linear(192, 2))}
+    own_network = {
+        **settings,
+        "against": [],
+        "network": nn.Sequential(nn.Flatten(), nn.Linear(192, 2)),
+    }
     kept = {**own_network, "out": tmp_path / "kept", "keep_network": True}
     on_two = hba.evaluate(INVERT, tiny_data(), cluster=machines.address, **kept)
-    assert on_two.rows == hba.evaluate(INVERT, tiny_data(), **{**own_network, "out": None}).rows
-    assert hba.load_network(tmp_path / "kept").info.test_error_percent == on_two.rows[0].test_error_percent[0]
+    assert (
+        on_two.rows
+        == hba.evaluate(INVERT, tiny_data(), **{**own_network, "out": None}).rows
+    )
+    assert (
+        hba.load_network(tmp_path / "kept").info.test_error_percent
+        == on_two.rows[0].test_error_percent[0]
+    )
     schedule = gamma_schedule(tmp_path)
-    with pytest.raises(DivergedError, match=r"^\w+, seed 0: the loss of epoch 1 is not finite"):
-        hba.evaluate(schedule, tiny_data(), cluster=machines.address, learning_rate=1e30, seeds=1, **SETTINGS)
+    with pytest.raises(
+        DivergedError, match=r"^\w+, seed 0: the loss of epoch 1 is not finite"
+    ):
+        hba.evaluate(
+            schedule,
+            tiny_data(),
+            cluster=machines.address,
+            learning_rate=1e30,
+            seeds=1,
+            **SETTINGS,
+        )
 
-    with pytest.raises(SettingsError, match="no machine of the cluster has a GPU, of 2"):
-        hba.evaluate(INVERT, tiny_data(), **{**SETTINGS, "device": "cuda", "cluster": machines.address})
+    with pytest.raises(
+        SettingsError, match="no machine of the cluster has a GPU, of 2"
+    ):
+        hba.evaluate(
+            INVERT,
+            tiny_data(),
+            **{**SETTINGS, "device": "cuda", "cluster": machines.address},
+        )
 
     settings = {**SETTINGS, "epochs": 20, "seeds": 2}
     after_loss = hba.evaluate(
-        INVERT, tiny_data(), cluster=machines.address, callback=Events(machines.lose_one), **settings
+        INVERT,
+        tiny_data(),
+        cluster=machines.address,
+        callback=Events(machines.lose_one),
+        **settings,
     )
     assert after_loss.rows == hba.evaluate(INVERT, tiny_data(), **settings).rows

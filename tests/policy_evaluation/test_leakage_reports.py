@@ -1,4 +1,6 @@
-"""What an evaluation says of the search: test images that it has seen, data that changed, a search that was stopped."""
+"""What an evaluation says of the search: test images that it has seen, data that
+changed, a search that was stopped.
+"""
 
 import json
 import shutil
@@ -19,10 +21,17 @@ from hba.schedule.schedule import Schedule
 from hba.training.metrics import Measured
 from hba.training.trainer import Trained
 
-SMALL: dict[str, Any] = {"model": "wrn-10-1", "image_size": 8, "batch_size": 8, "device": "cpu"}
+SMALL: dict[str, Any] = {
+    "model": "wrn-10-1",
+    "image_size": 8,
+    "batch_size": 8,
+    "device": "cpu",
+}
 
 
-def write_images(folder: Path, classes: tuple[str, ...] = ("cat", "dog"), n: int = 12, seed: int = 0) -> Path:
+def write_images(
+    folder: Path, classes: tuple[str, ...] = ("cat", "dog"), n: int = 12, seed: int = 0
+) -> Path:
     random = np.random.default_rng(seed)
     for name in classes:
         (folder / name).mkdir(parents=True, exist_ok=True)
@@ -44,7 +53,8 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Schedule]:
 @pytest.fixture(autouse=True)
 def trainings_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "hba.policy_evaluation.evaluation.train", lambda *_: Trained(nn.Identity(), Measured(0.0, 25.0))
+        "hba.policy_evaluation.evaluation.train",
+        lambda *_: Trained(nn.Identity(), Measured(0.0, 25.0)),
     )
 
 
@@ -55,9 +65,18 @@ class Plans(hba.EvaluationCallback):
         self.plan = plan
 
 
-def evaluated(schedule: Schedule, data: Any = None, **settings: Any) -> tuple[hba.EvaluationResult, EvaluationPlan]:
+def evaluated(
+    schedule: Schedule, data: Any = None, **settings: Any
+) -> tuple[hba.EvaluationResult, EvaluationPlan]:
     callback = Plans()
-    settings = {"device": "cpu", "baseline": "none", "seeds": 1, "epochs": 1, "against": "none", **settings}
+    settings = {
+        "device": "cpu",
+        "baseline": "none",
+        "seeds": 1,
+        "epochs": 1,
+        "against": "none",
+        **settings,
+    }
     return hba.evaluate(schedule, data, callback=callback, **settings), callback.plan
 
 
@@ -67,7 +86,9 @@ def refusal(schedule: Schedule, data: Any = None, **settings: Any) -> str:
     return str(raised.value)
 
 
-def test_a_folder_that_only_moved_is_the_same_data(searched: tuple[Path, Schedule], tmp_path: Path) -> None:
+def test_a_folder_that_only_moved_is_the_same_data(
+    searched: tuple[Path, Schedule], tmp_path: Path
+) -> None:
     shutil.copytree(searched[0], tmp_path / "moved")
     result, plan = evaluated(searched[1], tmp_path / "moved")
     assert result.searched[0].test_images_seen == 0
@@ -75,31 +96,48 @@ def test_a_folder_that_only_moved_is_the_same_data(searched: tuple[Path, Schedul
     assert str(searched[0].resolve()) in plan.notes[0]
 
 
-def test_with_leave_it_goes_on_and_says_so_everywhere(searched: tuple[Path, Schedule], tmp_path: Path) -> None:
+def test_with_leave_it_goes_on_and_says_so_everywhere(
+    searched: tuple[Path, Schedule], tmp_path: Path
+) -> None:
     message = refusal(searched[1], split_seed=1)
     assert " of the 5 test images" in message
     assert message.endswith("or add allow_seen=True")
-    result, plan = evaluated(searched[1], split_seed=1, allow_seen=True, out=tmp_path / "run")
+    result, plan = evaluated(
+        searched[1], split_seed=1, allow_seen=True, out=tmp_path / "run"
+    )
     (row,) = result.searched
     assert row.test_images_seen
     warning = (
-        f"The search of schedule has seen {row.test_images_seen} of the 5 test images: its error on them is too low"
+        f"The search of schedule has seen {row.test_images_seen} of the 5 test images:"
+        " its error on them is too low"
     )
     assert plan.notes == result.warnings == (warning,)
     assert f"{warning}." in str(result.verdict)
-    content = json.loads((tmp_path / "run" / "results.json").read_text(encoding="utf-8"))
+    content = json.loads(
+        (tmp_path / "run" / "results.json").read_text(encoding="utf-8")
+    )
     assert content["searched"][0]["test_images_seen"] == row.test_images_seen
     assert warning in content["verdict"]
 
 
-def test_a_schedule_that_stands_against_it_is_asked_too(searched: tuple[Path, Schedule], tmp_path: Path) -> None:
+def test_a_schedule_that_stands_against_it_is_asked_too(
+    searched: tuple[Path, Schedule], tmp_path: Path
+) -> None:
     searched[1].save(tmp_path / "theirs.json")
     own = Schedule(searched[1].space, searched[1].values)
-    message = refusal(own, searched[0], against=[str(tmp_path / "theirs.json")], split_seed=1, image_size=8)
+    message = refusal(
+        own,
+        searched[0],
+        against=[str(tmp_path / "theirs.json")],
+        split_seed=1,
+        image_size=8,
+    )
     assert "search of theirs has seen " in message
 
 
-def test_other_data_and_no_baseline_augmentation_are_noted(searched: tuple[Path, Schedule], tmp_path: Path) -> None:
+def test_other_data_and_no_baseline_augmentation_are_noted(
+    searched: tuple[Path, Schedule], tmp_path: Path
+) -> None:
     _, schedule = searched
     others = write_images(tmp_path / "others", ("frog", "horse"), seed=3)
     for data, further, named in (
@@ -108,34 +146,58 @@ def test_other_data_and_no_baseline_augmentation_are_noted(searched: tuple[Path,
         (None, {"baseline": None}, ["--baseline auto"]),
     ):
         result, plan = evaluated(schedule, data, **further)
-        assert [words in note for words, note in zip(named, plan.notes, strict=True)] == [True] * len(named)
+        assert [
+            words in note for words, note in zip(named, plan.notes, strict=True)
+        ] == [True] * len(named)
         assert result.warnings == ()
-    gone = {**schedule.provenance, "settings": {**schedule.provenance["settings"], "data": str(tmp_path / "gone")}}
+    gone = {
+        **schedule.provenance,
+        "settings": {**schedule.provenance["settings"], "data": str(tmp_path / "gone")},
+    }
     with pytest.raises(DataError, match="gone"):
         evaluated(Schedule(schedule.space, schedule.values, schedule.fill, gone))
 
 
-def test_digits_whose_file_has_no_images_are_compared_by_the_search_s_settings() -> None:
+def test_digits_whose_file_has_no_images_are_compared_by_the_search_s_settings() -> (
+    None
+):
     digits = hba.load_policy("digits")
     assert digits.provenance.get("images_seen") is None
     n_seen = int(refusal(digits, split_seed=3).partition("has seen ")[2].split()[0])
-    # The search has 700 of 1,797; of 1,097 others, that many are expected, with a deviation of 10.
+    # The search has 700 of 1,797; of 1,097 others, that many are expected, with a
+    # deviation of 10.
     assert n_seen == pytest.approx(1097 * 700 / 1797, abs=60)
     assert evaluated(digits)[0].searched[0].test_images_seen == 0
 
 
 def memory(n: int, seed: int) -> LabelledImages:
     generator = torch.Generator().manual_seed(seed)
-    return LabelledImages(torch.randint(0, 256, (n, 3, 8, 8), generator=generator).to(torch.uint8), torch.arange(n) % 2)
+    return LabelledImages(
+        torch.randint(0, 256, (n, 3, 8, 8), generator=generator).to(torch.uint8),
+        torch.arange(n) % 2,
+    )
 
 
 def test_images_in_memory_are_compared_by_their_pixels() -> None:
     train, val, test = memory(24, 0), memory(8, 1), memory(8, 2)
     classes = ("a", "b")
     schedule = hba.search(
-        SearchData("mine", classes, train, val), model="wrn-10-1", batch_size=8, device="cpu", epochs=1
+        SearchData("mine", classes, train, val),
+        model="wrn-10-1",
+        batch_size=8,
+        device="cpu",
+        epochs=1,
     ).schedule
     assert schedule is not None
-    assert evaluated(schedule, EvaluationData("mine", classes, train, test))[0].searched[0].test_images_seen == 0
-    assert "has seen 8 of the 8 test images" in refusal(schedule, EvaluationData("mine", classes, train, val))
-    assert "has seen 8 of the 8 test images" in refusal(schedule, EvaluationData("other", classes, train, val))
+    assert (
+        evaluated(schedule, EvaluationData("mine", classes, train, test))[0]
+        .searched[0]
+        .test_images_seen
+        == 0
+    )
+    assert "has seen 8 of the 8 test images" in refusal(
+        schedule, EvaluationData("mine", classes, train, val)
+    )
+    assert "has seen 8 of the 8 test images" in refusal(
+        schedule, EvaluationData("other", classes, train, val)
+    )

@@ -1,4 +1,6 @@
-"""What a user brings to an evaluation: networks and augmentations, and how each is recognised when it is resumed."""
+"""What a user brings to an evaluation: networks and augmentations, and how each is
+recognised when it is resumed.
+"""
 
 import json
 from collections.abc import Sequence
@@ -21,7 +23,13 @@ from hba.training.custom_network import CustomNetwork
 from hba.training.trainer import train
 
 INVERT = one_operation("Invert", [[0.0], [1.0]])
-SETTINGS: dict[str, Any] = {"epochs": 2, "batch_size": 20, "device": "cpu", "seeds": 2, "learning_rate": 0.1}
+SETTINGS: dict[str, Any] = {
+    "epochs": 2,
+    "batch_size": 20,
+    "device": "cpu",
+    "seeds": 2,
+    "learning_rate": 0.1,
+}
 
 
 class Net(nn.Module):
@@ -47,33 +55,56 @@ def make_net(seed: int) -> nn.Module:
 
 
 def evaluate(**settings: Any) -> hba.EvaluationResult:
-    return hba.evaluate(INVERT, tiny_data(), **{"against": "none", **SETTINGS, **settings})
+    return hba.evaluate(
+        INVERT, tiny_data(), **{"against": "none", **SETTINGS, **settings}
+    )
 
 
 def test_every_training_starts_from_a_copy_and_frozen_weights_stay() -> None:
     network = net()
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     result = evaluate(network=network)
-    assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
+    assert all(
+        torch.equal(tensor, before[name])
+        for name, tensor in network.state_dict().items()
+    )
     config = EvaluationConfig.make({**SETTINGS, "data": "tiny"})
     for seed in (0, 1):
-        trained = train(config, tiny_data(), ScheduleAugmentation(None), seed, own_network=CustomNetwork(network))
-        assert torch.equal(trained.network.state_dict()["frozen.weight"], before["frozen.weight"])
-        assert not torch.equal(trained.network.state_dict()["linear.weight"], before["linear.weight"])
+        trained = train(
+            config,
+            tiny_data(),
+            ScheduleAugmentation(None),
+            seed,
+            own_network=CustomNetwork(network),
+        )
+        assert torch.equal(
+            trained.network.state_dict()["frozen.weight"], before["frozen.weight"]
+        )
+        assert not torch.equal(
+            trained.network.state_dict()["linear.weight"], before["linear.weight"]
+        )
         assert result.rows[1].by_seed()[seed] == trained.test.error_percent
     assert result.model == "Net"
     assert "model='Net'" in repr(result)
 
 
 def first_weights(given: Any, seed: int) -> Tensor:
-    standing_still = EvaluationConfig.make({"data": "tiny", "learning_rate": 1e-30, "weight_decay": 0.0, "epochs": 1})
+    standing_still = EvaluationConfig.make(
+        {"data": "tiny", "learning_rate": 1e-30, "weight_decay": 0.0, "epochs": 1}
+    )
     network = train(
-        standing_still, tiny_data(), ScheduleAugmentation(None), seed, own_network=CustomNetwork(given)
+        standing_still,
+        tiny_data(),
+        ScheduleAugmentation(None),
+        seed,
+        own_network=CustomNetwork(given),
     ).network
     return network.state_dict()["linear.weight"]
 
 
-def test_seeds_share_the_weights_of_a_network_and_have_their_own_of_a_function() -> None:
+def test_seeds_share_the_weights_of_a_network_and_have_their_own_of_a_function() -> (
+    None
+):
     assert torch.equal(first_weights(net(), 0), first_weights(net(), 1))
     weights = [first_weights(make_net, seed) for seed in (0, 0, 1)]
     assert torch.equal(weights[0], weights[1])
@@ -101,11 +132,16 @@ def test_what_is_no_network_for_these_images_is_refused_before_any_training() ->
 def test_another_network_is_not_resumed_with(tmp_path: Path) -> None:
     evaluate(network=net(), seeds=1, out=tmp_path)
     content = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
-    assert (content["settings"]["model"], content["own_network"]) == (None, CustomNetwork(net()).definition)
+    assert (content["settings"]["model"], content["own_network"]) == (
+        None,
+        CustomNetwork(net()).definition,
+    )
     resumed = evaluate(network=net(), seeds=2, out=tmp_path, resume=True)
     assert resumed.rows == evaluate(network=net(), seeds=2).rows
     for other in (net(1), make_net, None):
-        with pytest.raises(SettingsError, match=r"keeps its network; .* has Net [0-9a-f]+ \(now "):
+        with pytest.raises(
+            SettingsError, match=r"keeps its network; .* has Net [0-9a-f]+ \(now "
+        ):
             evaluate(network=other, seeds=2, out=tmp_path, resume=True)
 
 
@@ -121,20 +157,39 @@ class Noise:
         return f"noise that grows to {self.deviation}"
 
     def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
-        return [partial(self._add, self.deviation * (epoch + 1) / epochs) for epoch in range(epochs)]
+        return [
+            partial(self._add, self.deviation * (epoch + 1) / epochs)
+            for epoch in range(epochs)
+        ]
 
-    def _add(self, deviation: float, images: Tensor, generator: torch.Generator) -> Tensor:
+    def _add(
+        self, deviation: float, images: Tensor, generator: torch.Generator
+    ) -> Tensor:
         noise = torch.randn(images.shape, generator=generator, device=images.device)
         return (images + deviation * noise).clamp(0, 1)
 
 
 def test_an_own_augmentation_is_a_row_with_the_numbers_of_its_training() -> None:
     mine: hba.Augmentation = Noise(0.3)
-    result = evaluate(against=["none", mine, Noise(0.1, "little"), INVERT], model="mlp-8", learning_rate=0.05)
-    assert [row.name for row in result.rows] == ["schedule", "none", "Noise", "little", "schedule 5"]
+    result = evaluate(
+        against=["none", mine, Noise(0.1, "little"), INVERT],
+        model="mlp-8",
+        learning_rate=0.05,
+    )
+    assert [row.name for row in result.rows] == [
+        "schedule",
+        "none",
+        "Noise",
+        "little",
+        "schedule 5",
+    ]
     assert result.rows[0].by_seed() == result.rows[4].by_seed()
-    config = EvaluationConfig.make({**SETTINGS, "data": "tiny", "model": "mlp-8", "learning_rate": 0.05})
-    alone = [train(config, tiny_data(), mine, seed).test.error_percent for seed in (0, 1)]
+    config = EvaluationConfig.make(
+        {**SETTINGS, "data": "tiny", "model": "mlp-8", "learning_rate": 0.05}
+    )
+    alone = [
+        train(config, tiny_data(), mine, seed).test.error_percent for seed in (0, 1)
+    ]
     assert list(result.rows[2].test_error_percent) == alone
     assert len({row.definition for row in result.rows}) == 4
 
@@ -149,7 +204,11 @@ class Dark:
 
 
 def test_an_augmentation_that_no_network_could_train_with_is_refused() -> None:
-    for augmentation, named in ((3, "got 3"), (Noise, "class '.*Noise'"), (Dark(), "Dark must return new images")):
+    for augmentation, named in (
+        (3, "got 3"),
+        (Noise, "class '.*Noise'"),
+        (Dark(), "Dark must return new images"),
+    ):
         with pytest.raises(SettingsError, match=named) as raised:
             evaluate(against=[augmentation], model="mlp-8")
         assert len(str(raised.value).splitlines()) == 1

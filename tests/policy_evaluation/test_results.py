@@ -1,4 +1,6 @@
-"""What results.json keeps of each training beside the error: confusion and balanced accuracy, and the test loss."""
+"""What results.json keeps of each training beside the error: confusion and balanced
+accuracy, and the test loss.
+"""
 
 import json
 import math
@@ -35,17 +37,26 @@ def uneven() -> EvaluationData:
     assert isinstance(data.test, LabelledImages)
     kept = torch.cat([torch.arange(0, 30, 2), torch.arange(1, 10, 2)])
     names = ("left", "bytes \udcff")
-    return EvaluationData("tiny", names, data.train, LabelledImages(data.test.images[kept], data.test.labels[kept]))
+    return EvaluationData(
+        "tiny",
+        names,
+        data.train,
+        LabelledImages(data.test.images[kept], data.test.labels[kept]),
+    )
 
 
 @pytest.fixture(scope="module")
-def evaluated(tmp_path_factory: pytest.TempPathFactory) -> tuple[hba.EvaluationResult, Path]:
+def evaluated(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[hba.EvaluationResult, Path]:
     out = tmp_path_factory.mktemp("uneven")
     return hba.evaluate(DIM, uneven(), out=out, **SETTINGS), out
 
 
 def content_of(out: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    content: dict[str, Any] = json.loads(
+        (out / "results.json").read_text(encoding="utf-8")
+    )
     return content
 
 
@@ -55,7 +66,9 @@ def test_confusion_accuracy_and_loss_are_those_of_each_trained_network(
     result, out = evaluated
     data = uneven()
     assert isinstance(data.test, LabelledImages)
-    prepare = Preprocessing.of(data.train, result.config.baseline_augmentation(), None).measure
+    prepare = Preprocessing.of(
+        data.train, result.config.baseline_augmentation(), None
+    ).measure
     (row, _), (stored, _) = result.rows, content_of(out)["rows"]
     labels = data.test.labels.tolist()
     for seed in row.seeds:
@@ -64,25 +77,46 @@ def test_confusion_accuracy_and_loss_are_those_of_each_trained_network(
             logits = trained.network.eval()(prepare(as_floats(data.test.images)))
         answers, kept = logits.argmax(1).tolist(), row.confusion[seed]
         assert kept is not None
-        assert kept.matrix().tolist() == confusion_matrix(labels, answers, labels=[0, 1]).tolist()
+        assert (
+            kept.matrix().tolist()
+            == confusion_matrix(labels, answers, labels=[0, 1]).tolist()
+        )
         wrong = [label != answer for label, answer in zip(labels, answers, strict=True)]
-        assert read_results(out / "results.json").rows[0].mistakes(20)[seed].tolist() == wrong
+        assert (
+            read_results(out / "results.json").rows[0].mistakes(20)[seed].tolist()
+            == wrong
+        )
         expected = pytest.approx(100 * balanced_accuracy_score(labels, answers))
-        assert row.by_seed("balanced_accuracy")[seed] == stored["balanced_accuracy"]["percent"][seed] == expected
+        assert (
+            row.by_seed("balanced_accuracy")[seed]
+            == stored["balanced_accuracy"]["percent"][seed]
+            == expected
+        )
         loss = float(F.cross_entropy(logits, data.test.labels))
-        assert row.by_seed("test_loss")[seed] == stored["test_loss"]["nats"][seed] == pytest.approx(loss, rel=1e-5)
+        assert (
+            row.by_seed("test_loss")[seed]
+            == stored["test_loss"]["nats"][seed]
+            == pytest.approx(loss, rel=1e-5)
+        )
         assert trained.test.error_percent == row.by_seed()[seed]
     assert content_of(out)["class_names"] == ["left", "bytes \\udcff"]
-    assert stored["test_loss"]["std"] == pytest.approx(torch.tensor(stored["test_loss"]["nats"]).std().item())
+    assert stored["test_loss"]["std"] == pytest.approx(
+        torch.tensor(stored["test_loss"]["nats"]).std().item()
+    )
 
 
-def test_their_differences_are_paired_by_seed(evaluated: tuple[hba.EvaluationResult, Path]) -> None:
+def test_their_differences_are_paired_by_seed(
+    evaluated: tuple[hba.EvaluationResult, Path],
+) -> None:
     result, out = evaluated
     for measure in ("balanced_accuracy", "test_loss"):
         mine, none = (list(row.by_seed(measure).values()) for row in result.rows)
         interval = ttest_rel(mine, none).confidence_interval(0.95)
         found = content_of(out)["rows"][1][measure]["schedule_minus_row"]
-        assert (found["n_pairs"], found["mean"]) == (3, pytest.approx(sum(mine) / 3 - sum(none) / 3))
+        assert (found["n_pairs"], found["mean"]) == (
+            3,
+            pytest.approx(sum(mine) / 3 - sum(none) / 3),
+        )
         assert found["interval"] == pytest.approx([interval.low, interval.high])
     verdict, difference = result.verdict, result.differences["none"]
     assert verdict is not None
@@ -90,10 +124,14 @@ def test_their_differences_are_paired_by_seed(evaluated: tuple[hba.EvaluationRes
     assert verdict.difference == difference.mean, "the verdict is on the error"
 
 
-def test_an_evaluation_of_an_older_version_is_resumed_without_them(tmp_path: Path) -> None:
+def test_an_evaluation_of_an_older_version_is_resumed_without_them(
+    tmp_path: Path,
+) -> None:
     hba.evaluate(DIM, uneven(), out=tmp_path, **{**SETTINGS, "seeds": 1})
     content = content_of(tmp_path)
-    (tmp_path / "damaged.json").write_text(json.dumps({**content, "test_images": 30}), encoding="utf-8")
+    (tmp_path / "damaged.json").write_text(
+        json.dumps({**content, "test_images": 30}), encoding="utf-8"
+    )
     with pytest.raises(RunError, match="30 test images"):
         read_results(tmp_path / "damaged.json")
     del content["class_names"]
@@ -109,11 +147,18 @@ def test_an_evaluation_of_an_older_version_is_resumed_without_them(tmp_path: Pat
         assert row.wrong == (None, *expected.wrong[1:])
         assert row.test_loss == (None, *expected.test_loss[1:])
     stored = content_of(tmp_path)["rows"][1]
-    assert stored["confusion"][0] is stored["balanced_accuracy"]["percent"][0] is stored["test_loss"]["nats"][0] is None
+    assert (
+        stored["confusion"][0]
+        is stored["balanced_accuracy"]["percent"][0]
+        is stored["test_loss"]["nats"][0]
+        is None
+    )
     assert stored["balanced_accuracy"]["schedule_minus_row"]["n_pairs"] == 2
 
 
-def test_a_loss_that_is_not_finite_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loss_that_is_not_finite_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     losses = iter([0.5, math.inf, math.nan, 0.25])
 
     def trained(*_: Any) -> Result:
@@ -121,6 +166,8 @@ def test_a_loss_that_is_not_finite_is_not_kept(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr("hba.policy_evaluation.evaluation.train_and_measure", trained)
     for resume in (False, True):
-        result = hba.evaluate(DIM, tiny_data(), out=tmp_path, resume=resume, **{**SETTINGS, "seeds": 2})
+        result = hba.evaluate(
+            DIM, tiny_data(), out=tmp_path, resume=resume, **{**SETTINGS, "seeds": 2}
+        )
         assert [row.test_loss for row in result.rows] == [(0.5, None), (None, 0.25)]
     assert result.schedule_minus("test_loss") == {"none": None}

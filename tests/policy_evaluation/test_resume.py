@@ -1,4 +1,6 @@
-"""An evaluation that was interrupted goes on to the same results, and not as another one."""
+"""An evaluation that was interrupted goes on to the same results, and not as another
+one.
+"""
 
 import dataclasses
 import json
@@ -25,8 +27,12 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def evaluate(out: Path | None, schedule: Schedule = DIM, data: Any = None, **settings: Any) -> hba.EvaluationResult:
-    return hba.evaluate(schedule, data or tiny_data(), out=out, **{**SETTINGS, **settings})
+def evaluate(
+    out: Path | None, schedule: Schedule = DIM, data: Any = None, **settings: Any
+) -> hba.EvaluationResult:
+    return hba.evaluate(
+        schedule, data or tiny_data(), out=out, **{**SETTINGS, **settings}
+    )
 
 
 class StopAfter(hba.EvaluationCallback):
@@ -66,7 +72,9 @@ def out(interrupted: Path, tmp_path: Path) -> Path:
 
 def content_of(out: Path) -> dict[str, Any]:
     """But for the time that it took."""
-    content: dict[str, Any] = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    content: dict[str, Any] = json.loads(
+        (out / "results.json").read_text(encoding="utf-8")
+    )
     assert content.pop("wall_seconds") > 0
     return content
 
@@ -79,11 +87,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three seeds of four rows, without an interruption."""
     out = tmp_path_factory.mktemp("whole")
     rows = evaluate(out, **MORE).rows
-    assert len({loss for row in rows for loss in row.test_loss}) > 8, "the numbers can differ"
+    assert len({loss for row in rows for loss in row.test_loss}) > 8, (
+        "the numbers can differ"
+    )
     return out
 
 
-def test_it_goes_on_to_the_numbers_of_one_that_was_not_interrupted(out: Path, whole: Path) -> None:
+def test_it_goes_on_to_the_numbers_of_one_that_was_not_interrupted(
+    out: Path, whole: Path
+) -> None:
     callback = StopAfter()
     result = evaluate(out, resume=True, callback=callback, **MORE)
     assert callback.n_trainings == 8
@@ -105,8 +117,12 @@ def test_an_evaluation_from_another_first_seed_trains_the_seeds_that_the_longer_
         assert list(row.test_loss) == of_whole["test_loss"]["nats"][1:]
 
 
-OTHER_TRAIN = EvaluationData("tiny", ("left", "right"), two_sides(40, seed=9), tiny_data().test)
-OTHER_TEST = EvaluationData("tiny", ("left", "right"), tiny_data().train, two_sides(30, seed=9))
+OTHER_TRAIN = EvaluationData(
+    "tiny", ("left", "right"), two_sides(40, seed=9), tiny_data().test
+)
+OTHER_TEST = EvaluationData(
+    "tiny", ("left", "right"), tiny_data().train, two_sides(30, seed=9)
+)
 NEW_VALUES = one_operation("Brightness", [[1.0, 0.5], [0.5, 0.8]])
 
 
@@ -131,7 +147,15 @@ def test_another_evaluation_is_refused_and_nothing_changes(out: Path) -> None:
         assert (out / "results.json").read_bytes() == before
     # Where files are does not matter.
     moved = dataclasses.replace(tiny_data(), name="moved")
-    evaluate(out, resume=True, data=moved, data_root="elsewhere", workers=1, download=True, graph=False)
+    evaluate(
+        out,
+        resume=True,
+        data=moved,
+        data_root="elsewhere",
+        workers=1,
+        download=True,
+        graph=False,
+    )
 
 
 def test_a_schedule_without_a_search_needs_data() -> None:
@@ -147,7 +171,13 @@ def test_what_is_no_evaluation_is_refused(out: Path, tmp_path: Path) -> None:
         assert len(evaluate(tmp_path / "empty", resume=True, seeds=1).rows) == 3
     for changed, error in (
         ("mine", RunError),
-        ({**content, "rows": [{**content["rows"][0], "test_error_percent": [200.0, 0.0]}]}, RunError),
+        (
+            {
+                **content,
+                "rows": [{**content["rows"][0], "test_error_percent": [200.0, 0.0]}],
+            },
+            RunError,
+        ),
         ({**content, "device": "cuda:0"}, SettingsError),
     ):
         (out / "results.json").write_text(json.dumps(changed), encoding="utf-8")
@@ -156,13 +186,20 @@ def test_what_is_no_evaluation_is_refused(out: Path, tmp_path: Path) -> None:
         assert len(str(raised.value).splitlines()) == 1
 
 
-def test_what_is_left_is_trained_on_as_many_threads_as_before(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two of six trainings are left: two processes at most, with the threads that each of three would have had."""
+def test_what_is_left_is_trained_on_as_many_threads_as_before(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of six trainings are left: two processes at most, with the threads that each
+    of three would have had.
+    """
     seen: list[tuple[int, int]] = []
 
     def run(executor: ProcessExecutor, function: Any, tasks: Any, *_: Any) -> Any:
         seen.append((len(tasks), executor.n_threads))
-        yield from ((number, (Measured(0.0, 50.0), (), None, None)) for number in range(len(tasks)))
+        yield from (
+            (number, (Measured(0.0, 50.0), (), None, None))
+            for number in range(len(tasks))
+        )
 
     monkeypatch.setattr(ProcessExecutor, "run", run)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 6)

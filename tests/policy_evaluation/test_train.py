@@ -1,4 +1,6 @@
-"""The network that hba.train leaves: it measures as recorded, PyTorch alone runs it, and no kill loses it."""
+"""The network that hba.train leaves: it measures as recorded, PyTorch alone runs it,
+and no kill loses it.
+"""
 
 import json
 import re
@@ -27,7 +29,12 @@ from hba.report.run import Run
 from hba.training.trained_network import FromPixels, KeptNetwork, NetworkInfo, exported
 
 INVERT = one_operation("Invert", [[0.0], [1.0]])
-SETTINGS: dict[str, Any] = {"epochs": 2, "batch_size": 20, "device": "cpu", "learning_rate": 0.05}
+SETTINGS: dict[str, Any] = {
+    "epochs": 2,
+    "batch_size": 20,
+    "device": "cpu",
+    "learning_rate": 0.05,
+}
 MODEL: dict[str, Any] = {"model": "wrn-10-1"}
 FOLDER = "runs/animals-network"
 """In the documentation."""
@@ -53,13 +60,23 @@ class TwoWays(nn.Module):
 
 def evaluate(out: Path, **settings: Any) -> hba.EvaluationResult:
     model = {} if "network" in settings else MODEL
-    return hba.evaluate(INVERT, tiny_data(), out=out, keep_network=True, **{**SETTINGS, **model, **settings})
+    return hba.evaluate(
+        INVERT,
+        tiny_data(),
+        out=out,
+        keep_network=True,
+        **{**SETTINGS, **model, **settings},
+    )
 
 
 def error_percent(network: hba.TrainedNetwork, data: EvaluationData) -> float:
     test = data.test.opened()
     assert isinstance(test, LabelledImages)
-    return 100 * int((network.predict(test.images).argmax(1) != test.labels).sum()) / len(test)
+    return (
+        100
+        * int((network.predict(test.images).argmax(1) != test.labels).sum())
+        / len(test)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +88,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_train_leaves_a_network_that_measures_as_recorded(run: Path) -> None:
-    network, info = hba.load_network(run), json.loads((run / "network.json").read_text(encoding="utf-8"))
+    network, info = (
+        hba.load_network(run),
+        json.loads((run / "network.json").read_text(encoding="utf-8")),
+    )
     (row,) = json.loads((run / "results.json").read_text(encoding="utf-8"))["rows"]
     assert row["seeds"] == [3]
-    assert [error_percent(network, tiny_data())] == row["test_error_percent"] == [info["test_error_percent"]]
+    assert (
+        [error_percent(network, tiny_data())]
+        == row["test_error_percent"]
+        == [info["test_error_percent"]]
+    )
     assert 0 < info["test_error_percent"] < 50
     assert (info["model"], info["classes"]) == ("wrn-10-1", ["left", "right"])
     assert (info["policy"], info["seed"]) == (row["name"], 3)
@@ -85,14 +109,25 @@ def test_train_leaves_a_network_that_measures_as_recorded(run: Path) -> None:
 
 
 @pytest.mark.slow
-def test_torch_alone_finds_what_predict_finds_for_any_number_of_images(run: Path, tmp_path: Path) -> None:
+def test_torch_alone_finds_what_predict_finds_for_any_number_of_images(
+    run: Path, tmp_path: Path
+) -> None:
     """The lines of the documentation, in a process of their own."""
     images, network = two_sides(30, seed=5).images, hba.load_network(run)
     shutil.copytree(run, tmp_path / FOLDER)
     torch.save(images, tmp_path / "images.pt")
     code = blocks_of(text_of("docs/networks.md"), "python")[-1] + ALSO
-    done = subprocess.run([sys.executable, "-I", "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True)
-    black, predicted = network.predict(torch.zeros_like(images[:2])), network.predict(images)
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    black, predicted = (
+        network.predict(torch.zeros_like(images[:2])),
+        network.predict(images),
+    )
     assert done.stdout == f"{[network.classes[number] for number in black.argmax(1)]}\n"
     assert done.stderr == ""
     for_zeros, *others = torch.load(tmp_path / "found.pt")
@@ -109,19 +144,43 @@ def test_paths_are_read_as_the_training_read_them(run: Path, tmp_path: Path) -> 
         Image.fromarray(pixels.permute(1, 2, 0).numpy()).save(path)
     network = hba.load_network(run)
     assert torch.equal(network.predict(paths), network.predict(images))
-    assert torch.equal(network.predict(paths[0]), network.predict(images.permute(0, 2, 3, 1)[:1]))
+    assert torch.equal(
+        network.predict(paths[0]), network.predict(images.permute(0, 2, 3, 1)[:1])
+    )
     assert network.predict([]).shape == (0, 2)
     arrays = [*images.permute(0, 2, 3, 1).numpy()]
     given: Any
-    for given in (iter(paths), [*images], arrays, map(Image.fromarray, arrays), images.numpy(), images / 255):
+    for given in (
+        iter(paths),
+        [*images],
+        arrays,
+        map(Image.fromarray, arrays),
+        images.numpy(),
+        images / 255,
+    ):
         assert torch.equal(network.predict(given), network.predict(images))
     one = network.read(paths[2])
-    for given in (one, one[None], one.numpy(), paths[2], str(paths[2]), Image.open(paths[2]), [one]):
+    for given in (
+        one,
+        one[None],
+        one.numpy(),
+        paths[2],
+        str(paths[2]),
+        Image.open(paths[2]),
+        [one],
+    ):
         assert torch.equal(network.predict(given), network.predict(images[2:]))
     grey = one[:1]
     for given in (grey, grey[0], grey.numpy()[0], grey[None], [grey[0]]):
-        assert torch.equal(network.predict(given), network.predict(grey.repeat(3, 1, 1)))
-    for given, named in ((5, "int"), ([images], "(3, 3, 8, 8)"), ([None], "NoneType"), (images[:, 0][:2], "(2, 8, 8)")):
+        assert torch.equal(
+            network.predict(given), network.predict(grey.repeat(3, 1, 1))
+        )
+    for given, named in (
+        (5, "int"),
+        ([images], "(3, 3, 8, 8)"),
+        ([None], "NoneType"),
+        (images[:, 0][:2], "(2, 8, 8)"),
+    ):
         with pytest.raises(DataError, match=re.escape(named)):
             network.predict(given)
     (tmp_path / "1.png").write_text("nothing")
@@ -137,7 +196,10 @@ def test_the_network_runs_on_another_device_and_refuses_other_types(run: Path) -
         network = torch.export.load(file).module()
     state = {**dict(network.named_parameters()), **dict(network.named_buffers())}
     with FakeTensorMode():
-        moved = {name: torch.empty(one.shape, dtype=one.dtype, device="cuda") for name, one in state.items()}
+        moved = {
+            name: torch.empty(one.shape, dtype=one.dtype, device="cuda")
+            for name, one in state.items()
+        }
         images = torch.empty(4, 3, 8, 8, dtype=torch.uint8, device="cuda")
         logits = torch.func.functional_call(network, moved, (images,))
     assert (logits.device.type, logits.shape) == ("cuda", (4, 2))
@@ -145,9 +207,13 @@ def test_the_network_runs_on_another_device_and_refuses_other_types(run: Path) -
         network(torch.zeros(1, 3, 8, 8))
 
 
-def test_deep_images_are_read_by_the_levels_of_the_training(run: Path, tmp_path: Path) -> None:
+def test_deep_images_are_read_by_the_levels_of_the_training(
+    run: Path, tmp_path: Path
+) -> None:
     info = json.loads((run / "network.json").read_text(encoding="utf-8"))
-    (tmp_path / "network.json").write_text(json.dumps({**info, "levels": [0, 4095]}), encoding="utf-8")
+    (tmp_path / "network.json").write_text(
+        json.dumps({**info, "levels": [0, 4095]}), encoding="utf-8"
+    )
     (tmp_path / "network.pt").write_bytes((run / "network.pt").read_bytes())
     Image.fromarray(np.full((8, 8), 4095, dtype=np.uint16)).save(tmp_path / "white.png")
     assert (hba.load_network(tmp_path).read(tmp_path / "white.png") == 255).all()
@@ -158,18 +224,30 @@ def test_deep_images_are_read_by_the_levels_of_the_training(run: Path, tmp_path:
     "settings",
     [
         pytest.param({**MODEL, "fast": True}, id="bfloat16"),
-        pytest.param({**MODEL, "random_resized_crop": True, "image_size": 16}, id="random resized crop"),
-        pytest.param({"network": lambda seed: nn.Sequential(nn.Flatten(), nn.Linear(64, 2))}, id="own network, grey"),
+        pytest.param(
+            {**MODEL, "random_resized_crop": True, "image_size": 16},
+            id="random resized crop",
+        ),
+        pytest.param(
+            {"network": lambda seed: nn.Sequential(nn.Flatten(), nn.Linear(64, 2))},
+            id="own network, grey",
+        ),
     ],
 )
-def test_the_network_measures_as_recorded_however_it_was_trained(settings: dict[str, Any], tmp_path: Path) -> None:
+def test_the_network_measures_as_recorded_however_it_was_trained(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
     def changed(split: Any) -> LabelledImages:
         images = split.images[:, :1] if "network" in settings else split.images
-        images = images if "image_size" not in settings else F.interpolate(images, size=18)
+        images = (
+            images if "image_size" not in settings else F.interpolate(images, size=18)
+        )
         return LabelledImages(images, split.labels)
 
     tiny = tiny_data()
-    data = EvaluationData("changed", tiny.class_names, changed(tiny.train), changed(tiny.test))
+    data = EvaluationData(
+        "changed", tiny.class_names, changed(tiny.train), changed(tiny.test)
+    )
     network = hba.train(INVERT, data, out=tmp_path, **SETTINGS, **settings)
     assert error_percent(network, data) == network.info.test_error_percent
 
@@ -177,7 +255,9 @@ def test_the_network_measures_as_recorded_however_it_was_trained(settings: dict[
 def test_several_labels_have_a_probability_each(tmp_path: Path) -> None:
     tiny = tiny_data()
     splits: Any = (tiny.train, tiny.test)
-    parts = [LabelledImages(part.images, F.one_hot(part.labels, 2).bool()) for part in splits]
+    parts = [
+        LabelledImages(part.images, F.one_hot(part.labels, 2).bool()) for part in splits
+    ]
     data = EvaluationData("several", tiny.class_names, *parts)
     network = hba.train("none", data, out=tmp_path, **SETTINGS, **MODEL)
     found = network.predict(parts[1].images)
@@ -188,28 +268,66 @@ def test_several_labels_have_a_probability_each(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "size"),
     [
-        *[("wrn-10-1", 16), ("resnet-18", 32), ("resnet-18-small", 16), ("shake-shake-26-2x2d", 16)],
-        *[("pyramidnet-20-4", 16), ("simple-cnn-2", 16), ("mlp-8", 8), ("timm:resnet10t", 32), ("resized", 32)],
+        *[
+            ("wrn-10-1", 16),
+            ("resnet-18", 32),
+            ("resnet-18-small", 16),
+            ("shake-shake-26-2x2d", 16),
+        ],
+        *[
+            ("pyramidnet-20-4", 16),
+            ("simple-cnn-2", 16),
+            ("mlp-8", 8),
+            ("timm:resnet10t", 32),
+            ("resized", 32),
+        ],
     ],
 )
 def test_networks_are_exported_for_any_number_of_images(name: str, size: int) -> None:
     """exported() itself compares the program with the module, one by one and together."""
     if name.startswith("timm:"):
         pytest.importorskip("timm", reason="needs the extra timm")
-    network = Resized(build_model("wrn-10-1", 4, 0, 16), 16) if name == "resized" else build_model(name, 4, 0, size)
+    network = (
+        Resized(build_model("wrn-10-1", 4, 0, 16), 16)
+        if name == "resized"
+        else build_model(name, 4, 0, size)
+    )
     described: dict[str, Any] = {
-        **{"model": name, "classes": ("a", "b", "c", "d"), "image_size": size, "input_size": size, "channels": 3},
-        **{"mean": (0.5, 0.4, 0.3), "std": (0.2, 0.3, 0.4), "several_labels": False, "levels": None},
-        **{"test_error_percent": 0, "test_images": 3, "policy": "none", "seed": 0, "epochs": 1},
+        **{
+            "model": name,
+            "classes": ("a", "b", "c", "d"),
+            "image_size": size,
+            "input_size": size,
+            "channels": 3,
+        },
+        **{
+            "mean": (0.5, 0.4, 0.3),
+            "std": (0.2, 0.3, 0.4),
+            "several_labels": False,
+            "levels": None,
+        },
+        **{
+            "test_error_percent": 0,
+            "test_images": 3,
+            "policy": "none",
+            "seed": 0,
+            "epochs": 1,
+        },
     }
     info = NetworkInfo(**described)
-    module, generator = FromPixels(network, info).eval(), torch.Generator().manual_seed(0)
-    images = torch.randint(0, 256, (3, 3, size, size), generator=generator).to(torch.uint8)
+    module, generator = (
+        FromPixels(network, info).eval(),
+        torch.Generator().manual_seed(0),
+    )
+    images = torch.randint(0, 256, (3, 3, size, size), generator=generator).to(
+        torch.uint8
+    )
     content = exported(module, images)
     assert str(Path(hba.__file__).parent).encode() not in content
     with torch.no_grad():
         logits = network.eval()(
-            (images / 255 - torch.tensor(info.mean)[:, None, None]) / torch.tensor(info.std)[:, None, None]
+            (images / 255 - torch.tensor(info.mean)[:, None, None])
+            / torch.tensor(info.std)[:, None, None]
         )
         torch.testing.assert_close(module(images), logits)
 
@@ -217,14 +335,19 @@ def test_networks_are_exported_for_any_number_of_images(name: str, size: int) ->
 @pytest.mark.slow
 def test_processes_keep_the_same_network_as_one(tmp_path: Path) -> None:
     images = two_sides(8, seed=5).images
-    results = {jobs: evaluate(tmp_path / str(jobs), jobs=jobs, seeds=2, model="mlp-8") for jobs in (1, 2)}
+    results = {
+        jobs: evaluate(tmp_path / str(jobs), jobs=jobs, seeds=2, model="mlp-8")
+        for jobs in (1, 2)
+    }
     first, second = (hba.load_network(tmp_path / str(jobs)) for jobs in (1, 2))
     assert torch.equal(first.module(images), second.module(images))
     assert first.info == second.info
     assert first.info.test_error_percent == results[2].rows[0].test_error_percent[0]
 
 
-def test_a_kill_after_the_network_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kill_after_the_network_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = evaluate(tmp_path / "whole", seeds=2, model="mlp-8")
     images, save = two_sides(8, seed=5).images, KeptNetwork.save
 
@@ -242,11 +365,15 @@ def test_a_kill_after_the_network_loses_nothing(tmp_path: Path, monkeypatch: pyt
     assert evaluate(out, seeds=2, model="mlp-8", resume=True).rows == whole.rows
     of_whole = hba.load_network(tmp_path / "whole").module(images)
     assert torch.equal(hba.load_network(out).module(images), of_whole)
-    # A network that is missing beside its results is trained again, and the results stay.
+    # A network that is missing beside its results is trained again, and the results
+    # stay.
     (out / "network.json").unlink()
     assert evaluate(out, seeds=2, model="mlp-8", resume=True).rows == whole.rows
     assert torch.equal(hba.load_network(out).module(images), of_whole)
-    monkeypatch.setattr("hba.policy_evaluation.evaluation.train", lambda *_: pytest.fail("nothing is missing"))
+    monkeypatch.setattr(
+        "hba.policy_evaluation.evaluation.train",
+        lambda *_: pytest.fail("nothing is missing"),
+    )
     evaluate(out, seeds=2, model="mlp-8", resume=True)
 
 
@@ -254,7 +381,9 @@ def test_a_network_that_cannot_be_exported_leaves_its_weights(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.warns(HbaWarning, match="state dict"):
-        network = hba.train(INVERT, tiny_data(), out=tmp_path, network=TwoWays(), **SETTINGS)
+        network = hba.train(
+            INVERT, tiny_data(), out=tmp_path, network=TwoWays(), **SETTINGS
+        )
     assert capfd.readouterr() == ("", ""), "PyTorch shows the graph of the network"
     assert (network.info.format, network.info.model) == ("state dict", "TwoWays")
     assert error_percent(network, tiny_data()) == network.info.test_error_percent

@@ -21,7 +21,9 @@ from hba.policy_search.budget import MANY_EPOCHS, within
 from hba.policy_search.context import ImageSearchContext
 from hba.policy_search.training_size import StepTimer
 
-SETTINGS: dict[str, Any] = {name: value for name, value in SMALL_SETTINGS.items() if name != "epochs"}
+SETTINGS: dict[str, Any] = {
+    name: value for name, value in SMALL_SETTINGS.items() if name != "epochs"
+}
 
 
 @dataclass
@@ -32,8 +34,12 @@ class Clock:
         return self.now
 
 
-def test_a_search_ends_within_its_budget_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second for each training step and three for each policy step: 2.5 s a step, three of them an epoch."""
+def test_a_search_ends_within_its_budget_by_the_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A second for each training step and three for each policy step: 2.5 s a step,
+    three of them an epoch.
+    """
     clock = Clock()
     step, update = Lookahead.step, Lookahead.update_lambda
 
@@ -47,14 +53,20 @@ def test_a_search_ends_within_its_budget_by_the_clock(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Lookahead, "step", timed_step)
     monkeypatch.setattr(Lookahead, "update_lambda", timed_update)
-    context = ImageSearchContext.of(small_config(epochs=MANY_EPOCHS, algorithm="lookahead"), small_data())
+    context = ImageSearchContext.of(
+        small_config(epochs=MANY_EPOCHS, algorithm="lookahead"), small_data()
+    )
     chosen = within(100.0, 0.0, context, clock)
-    # Rounds of two steps and a policy step: one that is left out, and as many as fill a twentieth of the budget.
+    # Rounds of two steps and a policy step: one that is left out, and as many as fill a
+    # twentieth of the budget.
     assert clock.now == 5 * 2
     epochs = chosen.config.epochs
     assert epochs == chosen.task.config.epochs == int(0.85 * (100 - 10) / 7.5)
     assert chosen.start_notes[-1] == f"{epochs} epochs fit into the 100 s."
-    algorithm, state = chosen.config.algorithm, chosen.config.algorithm.begin(chosen.task, chosen.networks)
+    algorithm, state = (
+        chosen.config.algorithm,
+        chosen.config.algorithm.begin(chosen.task, chosen.networks),
+    )
     for _ in range(epochs * state.steps_per_epoch):
         algorithm.step(chosen.task, state)
     assert 70 <= clock.now <= 100
@@ -62,7 +74,9 @@ def test_a_search_ends_within_its_budget_by_the_clock(monkeypatch: pytest.Monkey
         within(1.0, clock.now, context, clock)
 
 
-def test_a_race_keeps_its_budget_with_all_its_forks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_race_keeps_its_budget_with_all_its_forks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock, step = Clock(), Race.step
 
     def timed_step(self: Race, *given: Any) -> None:
@@ -70,10 +84,14 @@ def test_a_race_keeps_its_budget_with_all_its_forks(monkeypatch: pytest.MonkeyPa
         clock.now += 1
 
     monkeypatch.setattr(Race, "step", timed_step)
-    context = ImageSearchContext.of(small_config(epochs=MANY_EPOCHS, algorithm="race", space="recipe"), small_data())
+    context = ImageSearchContext.of(
+        small_config(epochs=MANY_EPOCHS, algorithm="race", space="recipe"), small_data()
+    )
     chosen = within(1000.0, 0.0, context, clock)
     n_forks = len(names_of_forks(context.task.space))
-    assert clock.now == 2 * n_forks, "a round that does not count, and one with each group in turn"
+    assert clock.now == 2 * n_forks, (
+        "a round that does not count, and one with each group in turn"
+    )
     n_steps = 3 * chosen.config.algorithm.total_epochs(chosen.config, chosen.task.space)
     assert 0.7 * 1000 <= clock.now + n_steps <= 1000
 
@@ -91,16 +109,25 @@ def test_the_timed_steps_change_nothing_that_is_drawn(
     """Also with dropout, which draws from the default generator."""
     monkeypatch.setattr(budget, "bisect_right", lambda *given, key: 2)
     torch.manual_seed(0)
-    settings: dict[str, Any] = {**SETTINGS, "network": WithDropout(), "algorithm": algorithm, "learning_rate": 0.005}
+    settings: dict[str, Any] = {
+        **SETTINGS,
+        "network": WithDropout(),
+        "algorithm": algorithm,
+        "learning_rate": 0.005,
+    }
     settings.pop("model")
     found = hba.search(small_data(), budget_seconds=2, out=tmp_path / "run", **settings)
     plain = hba.search(small_data(), epochs=2, out=tmp_path / "plain", **settings)
     assert found.schedule is not None
     assert plain.schedule is not None
     np.testing.assert_array_equal(found.schedule.values, plain.schedule.values)
-    for one, other in zip(found.network.parameters(), plain.network.parameters(), strict=True):
+    for one, other in zip(
+        found.network.parameters(), plain.network.parameters(), strict=True
+    ):
         assert torch.equal(one, other)
-    configs = [(tmp_path / name / "config.json").read_bytes() for name in ("run", "plain")]
+    configs = [
+        (tmp_path / name / "config.json").read_bytes() for name in ("run", "plain")
+    ]
     assert configs[0] == configs[1]
 
 
@@ -109,7 +136,11 @@ def test_a_budget_chooses_network_and_size_of_images_but_not_those_of_a_preset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(budget, "bisect_right", lambda *given, key: 2)
-    monkeypatch.setattr(StepTimer, "_timed", lambda self, rung, is_fast: 1e-3 if rung[0] == "wrn-10-1" else 1.0)
+    monkeypatch.setattr(
+        StepTimer,
+        "_timed",
+        lambda self, rung, is_fast: 1e-3 if rung[0] == "wrn-10-1" else 1.0,
+    )
     for label in ("left", "right"):
         (tmp_path / "pets" / label).mkdir(parents=True)
         for number in range(12):
@@ -118,11 +149,35 @@ def test_a_budget_chooses_network_and_size_of_images_but_not_those_of_a_preset(
             )
     of_runs: dict[str, dict[str, Any]] = {"chosen": {}, "given": {"image_size": 8}}
     for name, given in of_runs.items():
-        hba.search(tmp_path / "pets", budget_seconds=20.0, out=tmp_path / name, space="hba", **given)
-    chosen, kept = (json.loads((tmp_path / name / "config.json").read_text("utf-8")) for name in ("chosen", "given"))
-    assert (chosen["model"], chosen["image_size"], chosen["epochs"]) == ("wrn-10-1", 16, 2)
+        hba.search(
+            tmp_path / "pets",
+            budget_seconds=20.0,
+            out=tmp_path / name,
+            space="hba",
+            **given,
+        )
+    chosen, kept = (
+        json.loads((tmp_path / name / "config.json").read_text("utf-8"))
+        for name in ("chosen", "given")
+    )
+    assert (chosen["model"], chosen["image_size"], chosen["epochs"]) == (
+        "wrn-10-1",
+        16,
+        2,
+    )
     assert chosen["batch_size"] < 32
     assert kept["image_size"] == 8
-    hba.search("digits", budget_seconds=20.0, out=tmp_path / "digits", train_size=20, val_size=20, space="hba")
+    hba.search(
+        "digits",
+        budget_seconds=20.0,
+        out=tmp_path / "digits",
+        train_size=20,
+        val_size=20,
+        space="hba",
+    )
     preset = json.loads((tmp_path / "digits" / "config.json").read_text("utf-8"))
-    assert (preset["batch_size"], preset["learning_rate"], preset["epochs"]) == (100, 0.1, 2)
+    assert (preset["batch_size"], preset["learning_rate"], preset["epochs"]) == (
+        100,
+        0.1,
+        2,
+    )

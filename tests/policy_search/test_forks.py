@@ -1,4 +1,6 @@
-"""Forks of a search side by side: the same bits as one after the other, also of a search that was stopped or killed."""
+"""Forks of a search side by side: the same bits as one after the other, also of a
+search that was stopped or killed.
+"""
 
 import json
 import os
@@ -22,9 +24,20 @@ from hba.operations import OPERATIONS, STAGED
 from hba.policy.space import SearchSpace
 from hba.utils.files import load_tensors
 
-SPACE = SearchSpace((STAGED["VerticalFlip"], STAGED["Erase"], STAGED["Mixup"], OPERATIONS["Invert"]), 1, (0.5, 0.5))
+SPACE = SearchSpace(
+    (STAGED["VerticalFlip"], STAGED["Erase"], STAGED["Mixup"], OPERATIONS["Invert"]),
+    1,
+    (0.5, 0.5),
+)
 SETTINGS: dict[str, Any] = {
-    **{"algorithm": "race", "smaller": 1, "epochs": 4, "batch_size": 8, "learning_rate": 1e-4, "device": "cpu"},
+    **{
+        "algorithm": "race",
+        "smaller": 1,
+        "epochs": 4,
+        "batch_size": 8,
+        "learning_rate": 1e-4,
+        "device": "cpu",
+    },
 }
 KILLED = """
 import sys, torch, hba
@@ -39,7 +52,9 @@ def searched(out: str | Path | None = None, **how: Any) -> hba.SearchResult:
     """With dropout, which draws from PyTorch's default generator."""
     torch.manual_seed(0)
     given = {} if how.get("resume") else SETTINGS
-    return hba.search(small_data(), network=WithDropout(), space=SPACE, out=out, **given, **how)
+    return hba.search(
+        small_data(), network=WithDropout(), space=SPACE, out=out, **given, **how
+    )
 
 
 @cache
@@ -48,12 +63,16 @@ def whole() -> hba.SearchResult:
 
 
 def forks_in(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "policy.json").read_text())["provenance"]["forks"]
+    found: dict[str, Any] = json.loads((folder / "policy.json").read_text())[
+        "provenance"
+    ]["forks"]
     return found
 
 
 def has_forks(checkpoint: Path) -> bool:
-    return checkpoint.exists() and bool(load_tensors(checkpoint)["state"]["search"]["ended"][1:].any())
+    return checkpoint.exists() and bool(
+        load_tensors(checkpoint)["state"]["search"]["ended"][1:].any()
+    )
 
 
 def assert_whole(found: hba.SearchResult) -> None:
@@ -63,9 +82,13 @@ def assert_whole(found: hba.SearchResult) -> None:
     assert np.array_equal(found.schedule.values, whole().schedule.values)  # type: ignore[union-attr]
     for name in ("forks", "symmetries", "val_loss"):
         assert found.schedule.provenance[name] == whole().schedule.provenance[name]  # type: ignore[union-attr]
-    rows = [[{**row, "seconds": 0} for row in result.metrics] for result in (found, whole())]
+    rows = [
+        [{**row, "seconds": 0} for row in result.metrics] for result in (found, whole())
+    ]
     assert rows[0] == rows[1]
-    for one, other in zip(found.network.parameters(), whole().network.parameters(), strict=True):
+    for one, other in zip(
+        found.network.parameters(), whole().network.parameters(), strict=True
+    ):
         assert torch.equal(one, other)
 
 
@@ -75,7 +98,9 @@ class Steps(hba.SearchCallback):
     def __init__(self, last_epoch: int) -> None:
         self.last_epoch, self.steps, self.epoch = last_epoch, list[int](), 0
 
-    def started(self, step: int, total_steps: int, batch_size: int, n_epochs: int) -> None:
+    def started(
+        self, step: int, total_steps: int, batch_size: int, n_epochs: int
+    ) -> None:
         self.steps.append(step)
         self.total_steps = total_steps
 
@@ -91,11 +116,15 @@ class Steps(hba.SearchCallback):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_process_is_left")
-def test_a_stopped_search_goes_on_to_the_bits_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_search_goes_on_to_the_bits_of_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     # In the middle of the first fork, in this process.
     assert not searched(tmp_path, callback=StopAfter(5)).finished
-    assert not searched(tmp_path, resume=True, jobs=None, callback=Steps(last_epoch=2)).finished
+    assert not searched(
+        tmp_path, resume=True, jobs=None, callback=Steps(last_epoch=2)
+    ).finished
     assert 1 <= len(forks_in(tmp_path)) < len(whole().schedule.provenance["forks"])  # type: ignore[union-attr]
     # The rest of the forks that run alone, and then the best ones together.
     steps = Steps(last_epoch=1000)
@@ -108,7 +137,9 @@ def test_a_killed_search_goes_on_with_the_forks_that_have_ended(tmp_path: Path) 
     script, folder = tmp_path / "killed.py", tmp_path / "run"
     script.write_text(KILLED)
     path = {"PYTHONPATH": os.pathsep.join(map(str, sys.path))}
-    with subprocess.Popen([sys.executable, str(script), str(folder)], env={**os.environ, **path}) as process:
+    with subprocess.Popen(
+        [sys.executable, str(script), str(folder)], env={**os.environ, **path}
+    ) as process:
         while not has_forks(folder / "checkpoint.pt"):
             assert process.poll() is None
             time.sleep(0.05)

@@ -14,7 +14,13 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from search_problems import StopAfter, WithDropout, small_data, small_images, small_settings
+from search_problems import (
+    StopAfter,
+    WithDropout,
+    small_data,
+    small_images,
+    small_settings,
+)
 from torch import Tensor
 
 import hba
@@ -39,11 +45,19 @@ class Counted(WithDropout):
         return super().forward(x * (1 + 0.1 * passes))
 
 
-SETTINGS: dict[str, Any] = {"learning_rate": 0.002, "reward_derivative": "difference", "epochs": 4}
+SETTINGS: dict[str, Any] = {
+    "learning_rate": 0.002,
+    "reward_derivative": "difference",
+    "epochs": 4,
+}
 
 
 def run(out: Path | None = None, data: Any = None, **settings: Any) -> hba.SearchResult:
-    given = {"device": "cpu", **settings} if settings.get("resume") else small_settings(**settings)
+    given = (
+        {"device": "cpu", **settings}
+        if settings.get("resume")
+        else small_settings(**settings)
+    )
     return hba.search(data or small_data(), out=out, **given)
 
 
@@ -53,7 +67,10 @@ def values_of(result: hba.SearchResult) -> np.ndarray:
 
 
 def timeless(result: hba.SearchResult) -> list[dict[str, float | None]]:
-    return [{name: value for name, value in row.items() if name != "seconds"} for row in result.metrics]
+    return [
+        {name: value for name, value in row.items() if name != "seconds"}
+        for row in result.metrics
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +82,15 @@ def whole() -> hba.SearchResult:
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Amid the third of four epochs."""
     out = tmp_path_factory.mktemp("stopped") / "run"
-    assert len(run(out, network=Counted(), callback=StopAfter(7), **SETTINGS).metrics) == 2
+    assert (
+        len(run(out, network=Counted(), callback=StopAfter(7), **SETTINGS).metrics) == 2
+    )
     return out
 
 
-def test_a_stopped_search_ends_as_one_that_was_not(stopped: Path, whole: hba.SearchResult, tmp_path: Path) -> None:
+def test_a_stopped_search_ends_as_one_that_was_not(
+    stopped: Path, whole: hba.SearchResult, tmp_path: Path
+) -> None:
     out = shutil.copytree(stopped, tmp_path / "run")
     content = load_tensors(out / "checkpoint.pt")
     # Checkpoints of searches that could be extended have these two as well.
@@ -80,13 +101,19 @@ def test_a_stopped_search_ends_as_one_that_was_not(stopped: Path, whole: hba.Sea
     assert np.array_equal(values_of(resumed), values_of(whole))
     assert timeless(resumed) == timeless(whole)
     assert torch.equal(resumed.lam, whole.lam)
-    assert torch.equal(resumed.network.get_buffer("passes"), whole.network.get_buffer("passes"))
+    assert torch.equal(
+        resumed.network.get_buffer("passes"), whole.network.get_buffer("passes")
+    )
 
 
-def test_what_does_not_go_with_the_run_is_refused_and_changes_nothing(stopped: Path, tmp_path: Path) -> None:
+def test_what_does_not_go_with_the_run_is_refused_and_changes_nothing(
+    stopped: Path, tmp_path: Path
+) -> None:
     out = shutil.copytree(stopped, tmp_path / "run")
     before = {path.name: path.read_bytes() for path in out.iterdir()}
-    other = SearchData("small", ("left", "right"), small_images(24, seed=5), small_images(16, seed=1))
+    other = SearchData(
+        "small", ("left", "right"), small_images(24, seed=5), small_images(16, seed=1)
+    )
     changed = Counted()
     changed.dropout.p = 0.25
     cases: list[tuple[dict[str, Any], str]] = [
@@ -153,11 +180,15 @@ def test_a_search_that_is_killed_goes_on_to_the_same_bits(tmp_path: Path) -> Non
 def test_a_run_goes_on_where_its_images_have_moved(tmp_path: Path) -> None:
     there, out = tmp_path / "there", tmp_path / "run"
     images = small_images(40, seed=0)
-    for number, (image, label) in enumerate(zip(images.images, images.labels.tolist(), strict=True)):
+    for number, (image, label) in enumerate(
+        zip(images.images, images.labels.tolist(), strict=True)
+    ):
         path = there / str(label) / f"{number}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(image.permute(1, 2, 0).numpy()).save(path)
-    settings: dict[str, Any] = small_settings(image_size=8, val_size=10, stream=True, workers=0)
+    settings: dict[str, Any] = small_settings(
+        image_size=8, val_size=10, stream=True, workers=0
+    )
     whole = hba.search(there, **settings)
     hba.search(there, out=out, callback=StopAfter(4), **settings)
     here = Path(shutil.move(there, tmp_path / "here"))

@@ -1,4 +1,6 @@
-"""Whole searches: what they return and write, what is refused, and what an earlier search's settings give."""
+"""Whole searches: what they return and write, what is refused, and what an earlier
+search's settings give.
+"""
 
 import csv
 import json
@@ -10,7 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from search_problems import SMALL_SETTINGS, WithDropout, small_data, small_images, small_settings
+from search_problems import (
+    SMALL_SETTINGS,
+    WithDropout,
+    small_data,
+    small_images,
+    small_settings,
+)
 from torch import Tensor, nn
 
 import hba
@@ -36,7 +44,9 @@ def schedule_of(result: hba.SearchResult) -> hba.Schedule:
 
 
 def stored(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads(
+        (folder / "config.json").read_text(encoding="utf-8")
+    )
     return found
 
 
@@ -51,7 +61,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> hba.SearchResult:
     return result
 
 
-def test_a_search_returns_a_row_per_epoch_and_its_provenance(found: hba.SearchResult) -> None:
+def test_a_search_returns_a_row_per_epoch_and_its_provenance(
+    found: hba.SearchResult,
+) -> None:
     schedule = schedule_of(found)
     assert found.finished
     assert schedule.values.shape == (3, 57)
@@ -82,27 +94,55 @@ def test_the_folder_holds_what_was_found(found: hba.SearchResult) -> None:
         run(found.folder)
 
 
-def test_an_earlier_search_s_settings_find_the_same(found: hba.SearchResult, tmp_path: Path) -> None:
+def test_an_earlier_search_s_settings_find_the_same(
+    found: hba.SearchResult, tmp_path: Path
+) -> None:
     assert found.folder is not None
-    again = hba.search(small_data(), out=tmp_path / "again", config=found.folder, device="cpu")
+    again = hba.search(
+        small_data(), out=tmp_path / "again", config=found.folder, device="cpu"
+    )
     assert np.array_equal(schedule_of(again).values, schedule_of(found).values)
     assert stored(tmp_path / "again") == stored(found.folder)
-    hba.search(small_data(), out=tmp_path / "other", config=found.folder, seed=4, epochs=1, batch_size=4, device="cpu")
-    assert stored(tmp_path / "other")["val_batch_size"] == 4, "the number of the earlier search"
+    hba.search(
+        small_data(),
+        out=tmp_path / "other",
+        config=found.folder,
+        seed=4,
+        epochs=1,
+        batch_size=4,
+        device="cpu",
+    )
+    assert stored(tmp_path / "other")["val_batch_size"] == 4, (
+        "the number of the earlier search"
+    )
     other = hba.load_policy(tmp_path / "other")
-    assert (other.values[0] != schedule_of(found).values[0]).any(), "another seed finds another schedule"
+    assert (other.values[0] != schedule_of(found).values[0]).any(), (
+        "another seed finds another schedule"
+    )
 
 
 @pytest.mark.parametrize("algorithm", ["lookahead", "hba", "population"])
 def test_a_search_begins_at_a_schedule(algorithm: str, tmp_path: Path) -> None:
     """Nothing moves in the first epoch. The file is not needed afterwards."""
-    imported, file = hba.import_policy("torchvision", "autoaugment-cifar10"), tmp_path / "start.json"
+    imported, file = (
+        hba.import_policy("torchvision", "autoaugment-cifar10"),
+        tmp_path / "start.json",
+    )
     imported.save(file)
-    still = {"train_steps": 1000} if "population" in algorithm else {"warm_up_epochs": 1}
-    schedule = schedule_of(run(tmp_path, algorithm=algorithm, init_from=file, epochs=2, **still))
-    expected = schedule.space.decode(of_row(schedule.space, first_row(imported)).double()).numpy()
+    still = (
+        {"train_steps": 1000} if "population" in algorithm else {"warm_up_epochs": 1}
+    )
+    schedule = schedule_of(
+        run(tmp_path, algorithm=algorithm, init_from=file, epochs=2, **still)
+    )
+    expected = schedule.space.decode(
+        of_row(schedule.space, first_row(imported)).double()
+    ).numpy()
     assert schedule.values[0] == pytest.approx(expected, abs=2e-6)
-    assert stored(tmp_path)["init_from"] == {"schedule": str(file), "values": first_row(imported)}
+    assert stored(tmp_path)["init_from"] == {
+        "schedule": str(file),
+        "values": first_row(imported),
+    }
 
 
 def test_what_the_space_lacks_of_a_start_is_named() -> None:
@@ -159,25 +199,50 @@ class Break(hba.SearchCallback):
 
 
 def test_only_a_training_loss_that_is_not_finite_ends_a_search(tmp_path: Path) -> None:
-    with pytest.raises(DivergedError, match="epoch 3 is not finite; the 2 epochs before it are in"):
+    with pytest.raises(
+        DivergedError, match="epoch 3 is not finite; the 2 epochs before it are in"
+    ):
         run(tmp_path, network=Breakable(), callback=Break(training=True))
     assert hba.load_policy(tmp_path).epochs == 2
     Breakable.broken = None
-    result = run(network=Breakable(), callback=Break(training=False), train_steps=1000, epochs=4, validate_every=1)
+    result = run(
+        network=Breakable(),
+        callback=Break(training=False),
+        train_steps=1000,
+        epochs=4,
+        validate_every=1,
+    )
     assert result.finished
     losses = [row["val_loss"] for row in result.metrics]
-    assert [loss is not None and bool(np.isfinite(loss)) for loss in losses] == [True, True, False, True]
+    assert [loss is not None and bool(np.isfinite(loss)) for loss in losses] == [
+        True,
+        True,
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize("algorithm", ["lookahead", "population"])
-def test_the_learning_rate_follows_the_validation_loss_on_a_plateau(algorithm: str) -> None:
-    on_plateau: dict[str, Any] = {"learning_rate_schedule": PLATEAU, "plateau_epochs": 1, "validate_every": 8}
-    members: dict[str, Any] = {"population_size": 2} if algorithm == "population" else {}
-    result = run(algorithm=algorithm, learning_rate=0.2, epochs=8, **on_plateau, **members)
+def test_the_learning_rate_follows_the_validation_loss_on_a_plateau(
+    algorithm: str,
+) -> None:
+    on_plateau: dict[str, Any] = {
+        "learning_rate_schedule": PLATEAU,
+        "plateau_epochs": 1,
+        "validate_every": 8,
+    }
+    members: dict[str, Any] = (
+        {"population_size": 2} if algorithm == "population" else {}
+    )
+    result = run(
+        algorithm=algorithm, learning_rate=0.2, epochs=8, **on_plateau, **members
+    )
     least, rate, rates = float("inf"), 0.2, []
     for row in result.metrics:
         assert row["val_loss"] is not None
-        rate, least = (rate, row["val_loss"]) if row["val_loss"] < least else (rate * 0.1, least)
+        rate, least = (
+            (rate, row["val_loss"]) if row["val_loss"] < least else (rate * 0.1, least)
+        )
         rates.append(rate)
     assert [row["learning_rate"] for row in result.metrics] == pytest.approx(rates)
     assert rates[-1] < 0.2
@@ -185,27 +250,62 @@ def test_the_learning_rate_follows_the_validation_loss_on_a_plateau(algorithm: s
 
 def test_rows_are_rounded_by_the_width_of_their_ranges() -> None:
     decay = Hyperparameter("weight_decay", 1e-6, 0.1, 5e-4, "log")
-    history, space = History(), SearchSpace((), count_probabilities=(1.0,), regularizers=(decay,))
+    history, space = (
+        History(),
+        SearchSpace((), count_probabilities=(1.0,), regularizers=(decay,)),
+    )
     for value in (1.23456789e-6, 0.0123456789, 0.1 + 1e-12):
         history.note([value], 0.0, {}, space)
     assert history.rows == [[1.23457e-6], [0.0123457], [0.1]]
     ranges = [(0.0, 1e-6), (0.1, 0.0), (0.0, 256.0)]
-    operations = (hba.Operation(f"Of{n}", lambda images, _: images, ends, "share") for n, ends in enumerate(ranges))
-    row = [0.123456789, 3.123456789e-7, 0.123456789, 0.0123456789, 0.123456789, 123.123456789]
+    operations = (
+        hba.Operation(f"Of{n}", lambda images, _: images, ends, "share")
+        for n, ends in enumerate(ranges)
+    )
+    row = [
+        0.123456789,
+        3.123456789e-7,
+        0.123456789,
+        0.0123456789,
+        0.123456789,
+        123.123456789,
+    ]
     history.note(row, 0.0, {}, SearchSpace(tuple(operations), copies=1))
-    assert history.rows[-1] == [0.123457, 3.1235e-7, 0.123457, 0.012346, 0.123457, 123.123457]
+    assert history.rows[-1] == [
+        0.123457,
+        3.1235e-7,
+        0.123457,
+        0.012346,
+        0.123457,
+        123.123457,
+    ]
 
 
-@pytest.mark.parametrize(("algorithm", "spread_over"), [("lookahead", "all"), ("hba", "magnitudes"), ("stn", "none")])
+@pytest.mark.parametrize(
+    ("algorithm", "spread_over"),
+    [("lookahead", "all"), ("hba", "magnitudes"), ("stn", "none")],
+)
 def test_the_schedule_s_spread_is_the_noise_at_the_end_of_each_epoch(
     algorithm: str, spread_over: str, tmp_path: Path
 ) -> None:
-    settings: dict[str, Any] = {"spread_over": spread_over, "sigma": 0.5, "spread_share": 0.5}
+    settings: dict[str, Any] = {
+        "spread_over": spread_over,
+        "sigma": 0.5,
+        "spread_share": 0.5,
+    }
     if algorithm == "stn":
         settings["sigma_entropy"] = None
-    schedule = schedule_of(run(tmp_path, algorithm=algorithm, count="searched", **settings))
-    is_probability = np.array([name.endswith("probability") for name in schedule.space.names])
-    keeps = {"none": 0 * is_probability, "all": 1 + 0 * is_probability, "magnitudes": 1 - is_probability}[spread_over]
+    schedule = schedule_of(
+        run(tmp_path, algorithm=algorithm, count="searched", **settings)
+    )
+    is_probability = np.array(
+        [name.endswith("probability") for name in schedule.space.names]
+    )
+    keeps = {
+        "none": 0 * is_probability,
+        "all": 1 + 0 * is_probability,
+        "magnitudes": 1 - is_probability,
+    }[spread_over]
     expected = np.outer([0.25, 0.25, 0.25], keeps)
     np.testing.assert_allclose(schedule.spread, expected, atol=1e-6)
     np.testing.assert_array_equal(hba.load_policy(tmp_path).spread, schedule.spread)
@@ -226,13 +326,25 @@ class Pairs(list[tuple[Tensor, int]], torch.utils.data.Dataset[tuple[Tensor, int
 def test_a_dataset_is_read_once_split_and_searched_on() -> None:
     images = small_images(40, seed=0)
     dataset = Pairs(zip(images.images, images.labels.tolist(), strict=True))
-    settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 1, "image_size": 8, "val_size": 10}
+    settings: dict[str, Any] = {
+        **SMALL_SETTINGS,
+        "epochs": 1,
+        "image_size": 8,
+        "val_size": 10,
+    }
     origin = schedule_of(hba.search(dataset, **settings)).provenance
     assert dataset.n_reads == 40
     assert (origin["dataset"], origin["class_names"]) == ("Pairs", ["left", "right"])
-    assert (origin["train_images"], origin["val_images"], origin["image_size"]) == (30, 10, 8)
+    assert (origin["train_images"], origin["val_images"], origin["image_size"]) == (
+        30,
+        10,
+        8,
+    )
     of_list = hba.search(list(dataset), **settings)
-    assert schedule_of(of_list).provenance["data_fingerprint"] == origin["data_fingerprint"]
+    assert (
+        schedule_of(of_list).provenance["data_fingerprint"]
+        == origin["data_fingerprint"]
+    )
     cases: list[tuple[Any, dict[str, Any], str]] = [
         (dataset, {"workers": 2}, "workers"),
         ([], {}, "at least one pair"),
@@ -244,8 +356,16 @@ def test_a_dataset_is_read_once_split_and_searched_on() -> None:
             hba.search(data, **settings, **further)
 
 
-def test_images_in_memory_keep_the_network_size_that_a_baseline_gives(tmp_path: Path) -> None:
-    pixels = torch.randint(0, 256, (24, 3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+def test_images_in_memory_keep_the_network_size_that_a_baseline_gives(
+    tmp_path: Path,
+) -> None:
+    pixels = torch.randint(
+        0,
+        256,
+        (24, 3, 16, 16),
+        dtype=torch.uint8,
+        generator=torch.Generator().manual_seed(0),
+    )
     images = LabelledImages(pixels, torch.arange(24) % 2)
     data = SearchData("noise", ("left", "right"), images, images)
     run(tmp_path / "first", data, random_resized_crop=True, epochs=1)

@@ -1,4 +1,6 @@
-"""What callbacks get: the plan, and TensorBoard events, read again by TensorBoard's own reader."""
+"""What callbacks get: the plan, and TensorBoard events, read again by TensorBoard's own
+reader.
+"""
 
 import csv
 from pathlib import Path
@@ -21,8 +23,15 @@ def test_a_resumed_search_has_each_epoch_once_in_its_events(tmp_path: Path) -> N
     logger = hba.TensorBoardLogger(tmp_path / "events")
     both: Any = CallbackList(logger, StopAfter(7))
     hba.search(small_data(), out=tmp_path, callback=both, **SETTINGS)
-    hba.search(small_data(), out=tmp_path, resume=True, callback=hba.TensorBoardLogger(tmp_path / "events"))
-    events = EventAccumulator(str(tmp_path / "events"), size_guidance={"scalars": 0}).Reload()
+    hba.search(
+        small_data(),
+        out=tmp_path,
+        resume=True,
+        callback=hba.TensorBoardLogger(tmp_path / "events"),
+    )
+    events = EventAccumulator(
+        str(tmp_path / "events"), size_guidance={"scalars": 0}
+    ).Reload()
 
     def scalars(tag: str) -> dict[int, float]:
         return {event.step: event.value for event in events.Scalars(tag)}
@@ -36,7 +45,9 @@ def test_a_resumed_search_has_each_epoch_once_in_its_events(tmp_path: Path) -> N
     schedule = hba.load_policy(tmp_path)
     for column, name in enumerate(schedule.space.names):
         expected = dict(enumerate(schedule.values[:, column].tolist(), start=1))
-        assert scalars(name.replace(".", "/")) == pytest.approx(expected, rel=1e-5, abs=1e-6), name
+        assert scalars(name.replace(".", "/")) == pytest.approx(
+            expected, rel=1e-5, abs=1e-6
+        ), name
 
 
 class Plans(hba.SearchCallback):
@@ -53,7 +64,9 @@ def test_the_plan_names_regularizers_with_their_values() -> None:
         "tune": tune,
         "algorithm": "joint",
     }
-    schedule = hba.search(small_data(), network=WithDropout(), callback=callback, **settings).schedule
+    schedule = hba.search(
+        small_data(), network=WithDropout(), callback=callback, **settings
+    ).schedule
     assert schedule is not None
     assert callback.plan.operations == ("Rotate",)
     began = {one.name: one.initial for one in schedule.space.regularizers}

@@ -1,4 +1,6 @@
-"""Searches on images of four channels and of several labels, from the file to the report and an evaluation."""
+"""Searches on images of four channels and of several labels, from the file to the
+report and an evaluation.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,9 @@ from hba.data.labels import MULTI_LABEL_ERROR
 from hba.errors import HbaError, SettingsError
 from hba.operations import OPERATIONS
 
-FITTING = ",".join(operation.name for operation in OPERATIONS.values() if operation.any_channels)
+FITTING = ",".join(
+    operation.name for operation in OPERATIONS.values() if operation.any_channels
+)
 SETTINGS: dict[str, Any] = {
     "model": "wrn-10-1",
     "epochs": 2,
@@ -28,21 +32,26 @@ SETTINGS: dict[str, Any] = {
 
 def of_channels(n: int, n_channels: int) -> LabelledImages:
     """8x8; class 1 is brighter in the last channel alone."""
-    images = torch.randint(0, 120, (n, n_channels, 8, 8), generator=torch.Generator().manual_seed(0))
+    images = torch.randint(
+        0, 120, (n, n_channels, 8, 8), generator=torch.Generator().manual_seed(0)
+    )
     labels = torch.arange(n) % 2
     images[labels == 1, -1] += 100
     return LabelledImages(images.to(torch.uint8), labels)
 
 
 def pairs_of_digits(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """scikit-learn's digits side by side, uint8 (n, 16, 16), and 0 or 1 for each digit (n, 10); one in eight is noise
-    without label.
+    """scikit-learn's digits side by side, uint8 (n, 16, 16), and 0 or 1 for each digit
+    (n, 10); one in eight is noise without label.
     """
     digits, random = load_digits(), np.random.default_rng(0)
     levels = np.round(digits.images * (255 / 16)).astype(np.uint8)
     chosen = random.integers(0, len(levels), (n, 2))
     images, labels = np.zeros((n, 16, 16), np.uint8), np.zeros((n, 10), np.int64)
-    images[:, 4:12, :8], images[:, 4:12, 8:] = levels[chosen[:, 0]], levels[chosen[:, 1]]
+    images[:, 4:12, :8], images[:, 4:12, 8:] = (
+        levels[chosen[:, 0]],
+        levels[chosen[:, 1]],
+    )
     labels[np.arange(n)[:, None], digits.target[chosen]] = 1
     images[::8], labels[::8] = random.integers(0, 256, images[::8].shape), 0
     return images, labels
@@ -50,28 +59,44 @@ def pairs_of_digits(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_images_of_four_channels_are_searched_on_and_evaluated(tmp_path: Path) -> None:
     made, file = of_channels(80, 4), tmp_path / "4.npz"
-    np.savez(file, images=made.images.permute(0, 2, 3, 1).numpy(), labels=made.labels.numpy())
+    np.savez(
+        file, images=made.images.permute(0, 2, 3, 1).numpy(), labels=made.labels.numpy()
+    )
     with pytest.raises(SettingsError, match=f"got 4; .*--operations {FITTING}$"):
         hba.search(file, **SETTINGS)
     hba.search(file, out=tmp_path / "run", image_size=8, operations=FITTING, **SETTINGS)
     schedule = hba.load_policy(tmp_path / "run")
     assert len(schedule.fill) == 4
-    assert schedule.fill[-1] > schedule.fill[0] + 0.1, "the last channel is brighter in half of the images"
+    assert schedule.fill[-1] > schedule.fill[0] + 0.1, (
+        "the last channel is brighter in half of the images"
+    )
     image = of_channels(1, 4).images[0]
     torch.manual_seed(0)
     assert schedule.transform()(image).shape == (4, 8, 8)
     with pytest.raises(HbaError, match="4 channels, got 3"):
         schedule.transform()(Image.new("RGB", (8, 8)))
-    found = hba.evaluate(tmp_path / "run", against=["none", "cutout", "static"], seeds=1, epochs=1)
+    found = hba.evaluate(
+        tmp_path / "run", against=["none", "cutout", "static"], seeds=1, epochs=1
+    )
     assert [row.name for row in found.rows] == ["run", "none", "cutout", "static"]
 
 
 def test_images_of_several_labels_are_searched_on_and_evaluated(tmp_path: Path) -> None:
-    settings = {**SETTINGS, "image_size": 16, "batch_size": 32, "epochs": 8, "learning_rate": 0.1}
+    settings = {
+        **SETTINGS,
+        "image_size": 16,
+        "batch_size": 32,
+        "epochs": 8,
+        "learning_rate": 0.1,
+    }
     images, labels = pairs_of_digits(300)
     np.savez(tmp_path / "pairs.npz", images=images, labels=labels)
-    result = hba.search(tmp_path / "pairs.npz", out=tmp_path / "run", **{**settings, "train_steps": 4})
-    first, last = (row["val_error_percent"] for row in (result.metrics[0], result.metrics[-1]))
+    result = hba.search(
+        tmp_path / "pairs.npz", out=tmp_path / "run", **{**settings, "train_steps": 4}
+    )
+    first, last = (
+        row["val_error_percent"] for row in (result.metrics[0], result.metrics[-1])
+    )
     assert first is not None
     assert last is not None
     assert last < first - 5, "it learns"

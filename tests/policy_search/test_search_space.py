@@ -22,7 +22,9 @@ pytestmark = pytest.mark.usefixtures("registered")
 
 
 def run(out: Path | None = None, **settings: Any) -> hba.SearchResult:
-    return hba.search(small_data(), out=out, **{**SMALL_SETTINGS, "epochs": 2, **settings})
+    return hba.search(
+        small_data(), out=out, **{**SMALL_SETTINGS, "epochs": 2, **settings}
+    )
 
 
 def found(result: hba.SearchResult) -> hba.Schedule:
@@ -30,9 +32,15 @@ def found(result: hba.SearchResult) -> hba.Schedule:
     return result.schedule
 
 
-@pytest.mark.parametrize(("paper", "solarize", "posterize"), [(False, 128.0, 2.0), (True, 243.2, 3.8)])
-def test_a_named_space_begins_where_it_says(paper: bool, solarize: float, posterize: float) -> None:
-    """Without a step of lambda the row is the start: half of the way, or 5 %, from 256 to 0, and from 4 to 0."""
+@pytest.mark.parametrize(
+    ("paper", "solarize", "posterize"), [(False, 128.0, 2.0), (True, 243.2, 3.8)]
+)
+def test_a_named_space_begins_where_it_says(
+    paper: bool, solarize: float, posterize: float
+) -> None:
+    """Without a step of lambda the row is the start: half of the way, or 5 %, from 256
+    to 0, and from 4 to 0.
+    """
     schedule = found(
         run(
             space="pba",
@@ -51,9 +59,17 @@ def test_a_named_space_begins_where_it_says(paper: bool, solarize: float, poster
 
 
 def test_a_given_start_and_range_are_recorded_and_resumed(tmp_path: Path) -> None:
-    start = {"HorizontalFlip": 0.25, "ResizedCrop.magnitude": 0.5, "Rotate.magnitude": 100.0}
+    start = {
+        "HorizontalFlip": 0.25,
+        "ResizedCrop.magnitude": 0.5,
+        "Rotate.magnitude": 100.0,
+    }
     settings: dict[str, Any] = {
-        **{"operations": "HorizontalFlip,ResizedCrop,Rotate", "ranges": {"Rotate": (0, 180)}, "start": start},
+        **{
+            "operations": "HorizontalFlip,ResizedCrop,Rotate",
+            "ranges": {"Rotate": (0, 180)},
+            "start": start,
+        },
         **{"epochs": 2, "init": "randaugment"},
     }
     whole = found(run(**settings))
@@ -74,26 +90,48 @@ def test_a_given_start_and_range_are_recorded_and_resumed(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("algorithm", ["stn", "delta-stn", "lookahead"])
-def test_operations_of_the_space_stn_act_on_every_image(algorithm: str, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"space": "stn", "algorithm": algorithm, "epochs": 3, "train_steps": 1}
-    settings |= {"lambda_learning_rate": 0.1, "learning_rate": 0.001, "warm_up_epochs": 0}
+def test_operations_of_the_space_stn_act_on_every_image(
+    algorithm: str, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {
+        "space": "stn",
+        "algorithm": algorithm,
+        "epochs": 3,
+        "train_steps": 1,
+    }
+    settings |= {
+        "lambda_learning_rate": 0.1,
+        "learning_rate": 0.001,
+        "warm_up_epochs": 0,
+    }
     whole = found(run(**settings))
-    is_probability = np.array([name.endswith(".probability") for name in whole.space.names])
+    is_probability = np.array(
+        [name.endswith(".probability") for name in whole.space.names]
+    )
     assert is_probability.sum() == 9
     assert (whole.values[:, is_probability] == 1).all()
     assert (whole.values[-1, ~is_probability] != whole.values[0, ~is_probability]).all()
     run(tmp_path, **settings, callback=StopAfter(1))
-    np.testing.assert_array_equal(found(run(tmp_path, **settings, resume=True)).values, whole.values)
+    np.testing.assert_array_equal(
+        found(run(tmp_path, **settings, resume=True)).values, whole.values
+    )
     began = start_of(hba.load_policy(tmp_path))
     assert began is not None
     assert (began[is_probability] == 1).all()
 
 
 def test_what_is_not_searched_has_no_noise_and_stays() -> None:
-    """Noise on a probability that is fixed would only disturb the response of the weights."""
-    task, state = begun(search_space("stn", ["Hue", "Zoom"]), algorithm="stn", warm_up_epochs=0)
+    """Noise on a probability that is fixed would only disturb the response of the
+    weights.
+    """
+    task, state = begun(
+        search_space("stn", ["Hue", "Zoom"]), algorithm="stn", warm_up_epochs=0
+    )
     assert task.space.names[::2] == ("Zoom.probability", "Hue.probability")
-    assert (task.noise(5, state.generator) != 0).all(dim=0).tolist() == [False, True] * 2
+    assert (task.noise(5, state.generator) != 0).all(dim=0).tolist() == [
+        False,
+        True,
+    ] * 2
     before = state.lam.detach().clone()
     for _ in range(4):
         algorithm_of(task).step(task, state)
@@ -117,16 +155,25 @@ def test_your_own_operation_is_searched_resumed_saved_and_loaded(
         hba.load_policy(tmp_path)
 
 
-def test_your_own_function_gets_the_images_that_drew_it_and_the_fill(tmp_path: Path) -> None:
+def test_your_own_function_gets_the_images_that_drew_it_and_the_fill(
+    tmp_path: Path,
+) -> None:
     seen: list[tuple[Tensor, ...]] = []
 
     def note(images: Tensor, magnitude: Tensor, fill: Tensor) -> Tensor:
         seen.append((images.clone(), magnitude, fill))
         return images.clone()
 
-    register_operation(Operation("Note", note, (2.0, 3.0), "notes", None, uses_fill=True))
+    register_operation(
+        Operation("Note", note, (2.0, 3.0), "notes", None, uses_fill=True)
+    )
     seen.clear()
-    settings: dict[str, Any] = {"operations": "Note", "count": "fixed", "train_steps": 1, "epochs": 4}
+    settings: dict[str, Any] = {
+        "operations": "Note",
+        "count": "fixed",
+        "train_steps": 1,
+        "epochs": 4,
+    }
     assert found(run(tmp_path, fill="0.25,0.5,1", **settings)).fill == (0.25, 0.5, 1.0)
     assert seen
     for images, magnitude, fill in seen:
@@ -144,14 +191,22 @@ class Untouched(hba.SearchCallback):
         raise AssertionError("the images were read")
 
 
-def test_a_space_that_cannot_be_used_is_refused_before_anything_begins(tmp_path: Path) -> None:
+def test_a_space_that_cannot_be_used_is_refused_before_anything_begins(
+    tmp_path: Path,
+) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"space": SearchSpace((OPERATIONS["Rotate"], GAMMA))}, "Power"),
         ({"space": SearchSpace((DARKEN,))}, "Darken"),
-        ({"space": SearchSpace((Operation("Nameless", torch.nn.Identity()),))}, "Nameless"),
+        (
+            {"space": SearchSpace((Operation("Nameless", torch.nn.Identity()),))},
+            "Nameless",
+        ),
         ({"operations": "all,Power"}, "Power"),
         ({"space": "faa"}, "faa"),
-        *(({"space": SearchSpace(), name: value}, name) for name, value in (("operations", "Rotate"), ("count", "s"))),
+        *(
+            ({"space": SearchSpace(), name: value}, name)
+            for name, value in (("operations", "Rotate"), ("count", "s"))
+        ),
     ]
     for settings, name in cases:
         with pytest.raises(SettingsError, match=name) as raised:

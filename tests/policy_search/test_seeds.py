@@ -1,4 +1,6 @@
-"""Searches with several seeds: each is the search of its seed, wherever it runs, and stopped ones are resumed."""
+"""Searches with several seeds: each is the search of its seed, wherever it runs, and
+stopped ones are resumed.
+"""
 
 import json
 from pathlib import Path
@@ -17,7 +19,9 @@ from hba.schedule.schedule import Schedule
 
 
 def repeated(out: Path, **settings: Any) -> Any:
-    return repeated_search(small_data(), out=out, **{**SMALL_SETTINGS, "epochs": 1, **settings})
+    return repeated_search(
+        small_data(), out=out, **{**SMALL_SETTINGS, "epochs": 1, **settings}
+    )
 
 
 def go_on(out: Path, **settings: Any) -> Any:
@@ -30,28 +34,39 @@ def values_in(folder: Path) -> np.ndarray:
 
 def test_each_is_the_search_of_its_seed(tmp_path: Path) -> None:
     done: list[int] = []
-    found = repeated(tmp_path, seeds=2, seed=3, on_done=lambda seed, folder: done.append(seed))
+    found = repeated(
+        tmp_path, seeds=2, seed=3, on_done=lambda seed, folder: done.append(seed)
+    )
     assert done == sorted(found.schedules) == [3, 4]
     for seed in done:
         settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 1, "seed": seed}
         alone = hba.search(small_data(), **settings).schedule
         assert alone is not None
         assert (values_in(tmp_path / f"seed-{seed}") == alone.values).all()
-        assert json.loads((tmp_path / f"seed-{seed}" / "config.json").read_text())["seed"] == seed
+        assert (
+            json.loads((tmp_path / f"seed-{seed}" / "config.json").read_text())["seed"]
+            == seed
+        )
     assert (values_in(tmp_path / "seed-3") != values_in(tmp_path / "seed-4")).any()
 
 
 @pytest.mark.slow
-def test_two_processes_find_what_one_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_processes_find_what_one_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     repeated(tmp_path / "one", seeds=2)
     repeated(tmp_path / "two", seeds=2, jobs=2)
     for name in ("seed-0", "seed-1"):
-        assert (values_in(tmp_path / "one" / name) == values_in(tmp_path / "two" / name)).all()
+        assert (
+            values_in(tmp_path / "one" / name) == values_in(tmp_path / "two" / name)
+        ).all()
 
 
 @pytest.mark.slow
-def test_what_was_stopped_goes_on_and_more_seeds_begin_as_the_others_did(tmp_path: Path) -> None:
+def test_what_was_stopped_goes_on_and_more_seeds_begin_as_the_others_did(
+    tmp_path: Path,
+) -> None:
     whole = repeated(tmp_path / "whole", seeds=3)
     assert repeated(tmp_path / "stopped", seeds=2, callback=StopAfter(2)) is None
     assert not (tmp_path / "stopped" / "seed-1" / "checkpoint.pt").exists()
@@ -89,14 +104,27 @@ def test_one_that_diverges_does_not_keep_the_others_from_being_made(
         return hba.search(data, **further)
 
     monkeypatch.setattr("hba.policy_search.seeds.search", of_seed)
-    with pytest.raises(DivergedError, match=r"^seed 0: the loss is not finite; the other searches are in "):
+    with pytest.raises(
+        DivergedError,
+        match=r"^seed 0: the loss is not finite; the other searches are in ",
+    ):
         repeated(tmp_path, seeds=3)
-    assert sorted(path.parent.name for path in tmp_path.glob("*/policy.json")) == ["seed-1", "seed-2"]
+    assert sorted(path.parent.name for path in tmp_path.glob("*/policy.json")) == [
+        "seed-1",
+        "seed-2",
+    ]
 
 
 @pytest.mark.slow
-def test_two_machines_find_what_one_process_finds(machines: Machines, tmp_path: Path) -> None:
+def test_two_machines_find_what_one_process_finds(
+    machines: Machines, tmp_path: Path
+) -> None:
     alone = repeated(tmp_path / "alone", seeds=3)
-    found = repeated(tmp_path / "found", seeds=3, cluster=machines.address, on_done=lambda *_: machines.lose_one())
+    found = repeated(
+        tmp_path / "found",
+        seeds=3,
+        cluster=machines.address,
+        on_done=lambda *_: machines.lose_one(),
+    )
     for seed, schedule in alone.schedules.items():
         assert (schedule.values == found.schedules[seed].values).all()

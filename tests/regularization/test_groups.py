@@ -51,7 +51,9 @@ def test_whole_numbers_are_rounded_before_they_act() -> None:
 
     whole = Hyperparameter("counted", 0.0, 4.0, 1.0, whole=True)
     hba.register_regularizer(Regularizer("counted", (whole,), "loss", noted))
-    Regularization((whole,), 0).penalty(torch.zeros(2, 3), torch.zeros(2), torch.tensor([[0.4], [2.6]]))
+    Regularization((whole,), 0).penalty(
+        torch.zeros(2, 3), torch.zeros(2), torch.tensor([[0.4], [2.6]])
+    )
     assert seen[0].tolist() == [0, 3]
 
 
@@ -75,7 +77,12 @@ def test_one_of_ones_own_can_be_tuned_by_name() -> None:
 def test_dropout_of_the_input_keeps_the_mean_and_has_the_variance_of_its_rate() -> None:
     n, rates, values = 100_000, (0.1, 0.4, 0.75), (-1.5, 0.2, 3.0)
     images = torch.tensor(values)[:, None, None, None].expand(-1, 2, 500, n // 1000)
-    result = input_dropout(images, seeded(0), rate=torch.tensor(rates)).double().flatten(1).numpy()
+    result = (
+        input_dropout(images, seeded(0), rate=torch.tensor(rates))
+        .double()
+        .flatten(1)
+        .numpy()
+    )
     for image, value, rate in zip(result, values, rates, strict=True):
         deviation = abs(value) * (rate / (1 - rate)) ** 0.5
         np.testing.assert_allclose(image.mean(), value, atol=5 * deviation / n**0.5)
@@ -83,11 +90,21 @@ def test_dropout_of_the_input_keeps_the_mean_and_has_the_variance_of_its_rate() 
         np.testing.assert_allclose(image[image != 0], value / (1 - rate), rtol=1e-6)
 
 
-def test_a_rate_of_0_leaves_every_bit_and_others_change_the_image_by_the_generator_alone() -> None:
-    images, rate = torch.rand(4, 5, 11, 9, generator=seeded(9)), torch.tensor([0.0, 0.4, 0.0, 0.4])
+def test_a_rate_of_0_leaves_every_bit_and_others_change_the_image_by_the_generator_alone() -> (
+    None
+):
+    images, rate = (
+        torch.rand(4, 5, 11, 9, generator=seeded(9)),
+        torch.tensor([0.0, 0.4, 0.0, 0.4]),
+    )
     before, state = images.clone(), torch.get_rng_state()
     result = input_dropout(images, seeded(1), rate=rate)
-    assert (result != images).flatten(1).any(dim=1).tolist() == [False, True, False, True]
+    assert (result != images).flatten(1).any(dim=1).tolist() == [
+        False,
+        True,
+        False,
+        True,
+    ]
     assert torch.equal(input_dropout(images, seeded(1), rate=rate), result)
     assert not torch.equal(input_dropout(images, seeded(6), rate=rate), result)
     assert torch.equal(torch.get_rng_state(), state)
@@ -96,7 +113,11 @@ def test_a_rate_of_0_leaves_every_bit_and_others_change_the_image_by_the_generat
 
 @pytest.mark.gpu
 def test_on_a_gpu_dropout_of_the_input_never_waits_for_the_host() -> None:
-    images, rate, generator = torch.rand(6, 3, 9, 9).cuda(), torch.full((6,), 0.4).cuda(), torch.Generator("cuda")
+    images, rate, generator = (
+        torch.rand(6, 3, 9, 9).cuda(),
+        torch.full((6,), 0.4).cuda(),
+        torch.Generator("cuda"),
+    )
     input_dropout(images, generator, rate=rate)
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")

@@ -1,4 +1,6 @@
-"""The answer of an evaluation: its probability against scipy, McNemar and simulations, and kinds of planted results."""
+"""The answer of an evaluation: its probability against scipy, McNemar and simulations,
+and kinds of planted results.
+"""
 
 import re
 from pathlib import Path
@@ -18,7 +20,9 @@ from hba.training.metrics import Confusion, Measured
 def crossed(mine: np.ndarray, others: np.ndarray) -> CrossedDifference:
     """mine, others: bool (seeds, images), which answers are wrong."""
     errors, other_errors = ((100 * wrong.mean(1)).tolist() for wrong in (mine, others))
-    return CrossedDifference.of(errors, other_errors, mine.shape[1], 1.0 * mine - others)
+    return CrossedDifference.of(
+        errors, other_errors, mine.shape[1], 1.0 * mine - others
+    )
 
 
 def probability(mine: np.ndarray, others: np.ndarray) -> float:
@@ -30,18 +34,30 @@ def test_without_images_it_is_the_paired_t_test() -> None:
     for n in (2, 3, 8):
         errors, others = np.random.default_rng(n).normal([3.0, 4.0], 1.0, (n, 2)).T
         found = CrossedDifference.of(errors.tolist(), others.tolist(), None)
-        assert found.probability == pytest.approx(stats.ttest_rel(errors, others, alternative="less").pvalue * -1 + 1)
-    assert CrossedDifference.of([5.0, 5.0], [6.0, 6.0], None).probability is None, "nothing varies"
+        assert found.probability == pytest.approx(
+            stats.ttest_rel(errors, others, alternative="less").pvalue * -1 + 1
+        )
+    assert CrossedDifference.of([5.0, 5.0], [6.0, 6.0], None).probability is None, (
+        "nothing varies"
+    )
     assert CrossedDifference.of([5.0], [6.0], None).probability is None
 
 
 def test_for_one_seed_it_is_mcnemars_test() -> None:
     both_wrong = 7
-    for n, mine_alone, other_alone in ((60, 0, 3), (60, 5, 5), (200, 4, 16), (200, 30, 12), (1500, 40, 75)):
+    for n, mine_alone, other_alone in (
+        (60, 0, 3),
+        (60, 5, 5),
+        (200, 4, 16),
+        (200, 30, 12),
+        (1500, 40, 75),
+    ):
         wrong = np.zeros((2, 1, n), dtype=bool)
         wrong[:, 0, :both_wrong] = True
         wrong[0, 0, both_wrong : both_wrong + mine_alone] = True
-        wrong[1, 0, both_wrong + mine_alone : both_wrong + mine_alone + other_alone] = True
+        wrong[1, 0, both_wrong + mine_alone : both_wrong + mine_alone + other_alone] = (
+            True
+        )
         found = crossed(*wrong)
         # The variance of Var(d) / n, and one image more.
         discordant, difference = mine_alone + other_alone, mine_alone - other_alone
@@ -52,13 +68,28 @@ def test_for_one_seed_it_is_mcnemars_test() -> None:
         assert found.probability == pytest.approx(1 - mid_p, abs=0.025)
 
 
-def drawn(rng: np.random.Generator, n_seeds: int, n_images: int, seed_spread: float, error: float) -> np.ndarray:
-    """bool (2, seeds, images): wrong answers of two rows of one true error, by difficulty of the image for both rows
-    and for one, by luck of the training, and by chance.
+def drawn(
+    rng: np.random.Generator,
+    n_seeds: int,
+    n_images: int,
+    seed_spread: float,
+    error: float,
+) -> np.ndarray:
+    """bool (2, seeds, images): wrong answers of two rows of one true error, by
+    difficulty of the image for both rows and for one, by luck of the training, and by
+    chance.
     """
     spreads = np.sqrt([4.0, 0.25, seed_spread**2, 0.49])
-    shapes = ((1, 1, n_images), (2, 1, n_images), (2, n_seeds, 1), (2, n_seeds, n_images))
-    parts = (spread * rng.normal(size=shape) for spread, shape in zip(spreads, shapes, strict=True))
+    shapes = (
+        (1, 1, n_images),
+        (2, 1, n_images),
+        (2, n_seeds, 1),
+        (2, n_seeds, n_images),
+    )
+    parts = (
+        spread * rng.normal(size=shape)
+        for spread, shape in zip(spreads, shapes, strict=True)
+    )
     return np.asarray(sum(parts) > stats.norm.isf(error) * np.sqrt((spreads**2).sum()))
 
 
@@ -70,7 +101,12 @@ def test_without_a_difference_it_is_seldom_sure() -> None:
         (3, 800, 0.1, 0.3),
         (5, 180, 0.1, 0.05),
     ):
-        found = np.array([probability(*drawn(rng, n_seeds, n_images, seed_spread, error)) for _ in range(n)])
+        found = np.array(
+            [
+                probability(*drawn(rng, n_seeds, n_images, seed_spread, error))
+                for _ in range(n)
+            ]
+        )
         for level, share in ((ALMOST_SURELY, 0.01), (PROBABLY, 0.1)):
             # To either side; three standard errors of a share of n.
             most = 2 * share + 3 * np.sqrt(2 * share / n)
@@ -81,23 +117,46 @@ def test_its_variance_is_that_of_repeated_evaluations() -> None:
     rng = np.random.default_rng(1)
     found = [crossed(*drawn(rng, 4, 300, 0.15, 0.2)) for _ in range(1500)]
     expected = np.var([one.mean for one in found])
-    assert expected < np.mean([one.from_seeds + one.from_images for one in found]) < 1.3 * expected
+    assert (
+        expected
+        < np.mean([one.from_seeds + one.from_images for one in found])
+        < 1.3 * expected
+    )
     # From errors alone, it is larger.
     mine, others = drawn(rng, 4, 300, 0.15, 0.2)
     errors = [(100 * wrong.mean(1)).tolist() for wrong in (mine, others)]
-    assert CrossedDifference.of(errors[0], errors[1], 300).from_images > crossed(mine, others).from_images
+    assert (
+        CrossedDifference.of(errors[0], errors[1], 300).from_images
+        > crossed(mine, others).from_images
+    )
 
 
-def results_of(wrong: dict[str, list[tuple[int, int]]], classes: tuple[int, int] = (100, 100)) -> EvaluationResult:
-    """wrong: by row, for each seed the wrong answers in each of two classes: always the last images of a class."""
+def results_of(
+    wrong: dict[str, list[tuple[int, int]]], classes: tuple[int, int] = (100, 100)
+) -> EvaluationResult:
+    """wrong: by row, for each seed the wrong answers in each of two classes: always the
+    last images of a class.
+    """
     rows = []
     for name, seeds in wrong.items():
         row = EvaluationRow(name=name, definition=name)
         for seed, of_class in enumerate(seeds):
-            mistakes = torch.cat([torch.arange(n) >= n - one for n, one in zip(classes, of_class, strict=True)])
+            mistakes = torch.cat(
+                [
+                    torch.arange(n) >= n - one
+                    for n, one in zip(classes, of_class, strict=True)
+                ]
+            )
             right = [n - one for n, one in zip(classes, of_class, strict=True)]
-            confusion = Confusion.of(torch.tensor([[right[0], of_class[0]], [of_class[1], right[1]]]))
-            row = row.with_training(seed, Measured(1.0, 100 * float(mistakes.float().mean()), confusion, mistakes))
+            confusion = Confusion.of(
+                torch.tensor([[right[0], of_class[0]], [of_class[1], right[1]]])
+            )
+            row = row.with_training(
+                seed,
+                Measured(
+                    1.0, 100 * float(mistakes.float().mean()), confusion, mistakes
+                ),
+            )
         rows.append(row)
     n_images = sum(classes)
     return EvaluationResult(
@@ -106,7 +165,11 @@ def results_of(wrong: dict[str, list[tuple[int, int]]], classes: tuple[int, int]
     )  # fmt: skip
 
 
-LOW, HIGH, NEAR = [(5, 5), (6, 5), (5, 6)], [(35, 40), (36, 41), (34, 42)], [(5, 6), (6, 4), (6, 6)]
+LOW, HIGH, NEAR = (
+    [(5, 5), (6, 5), (5, 6)],
+    [(35, 40), (36, 41), (34, 42)],
+    [(5, 6), (6, 4), (6, 6)],
+)
 
 
 def test_kinds_of_planted_results() -> None:
@@ -119,8 +182,12 @@ def test_kinds_of_planted_results() -> None:
         ({"none": HIGH, "randaugment": LOW}, "worse"),
         ({"mine": LOW[:1], "none": HIGH[:1]}, "no difference shown"),
         ({"mine": LOW}, "no difference shown"),
-        # All seeds make the same few mistakes: the seeds agree, but the images are too few.
-        ({"mine": [(3, 0), (3, 1), (3, 0)], "none": [(5, 0), (5, 1), (5, 1)]}, "no difference shown"),
+        # All seeds make the same few mistakes: the seeds agree, but the images are too
+        # few.
+        (
+            {"mine": [(3, 0), (3, 1), (3, 0)], "none": [(5, 0), (5, 1), (5, 1)]},
+            "no difference shown",
+        ),
     ):
         results = results_of(rows)
         found, verdict = results.answer, results.verdict
@@ -140,9 +207,13 @@ def test_rows_that_have_other_seeds_yet_are_left_out() -> None:
     def only(number: int, seed: int) -> EvaluationRow:
         row, place = whole.rows[number], slice(seed, seed + 1)
         columns = ("seeds", "test_error_percent", "test_loss", "confusion", "wrong")
-        return row.model_copy(update={name: getattr(row, name)[place] for name in columns})
+        return row.model_copy(
+            update={name: getattr(row, name)[place] for name in columns}
+        )
 
-    found = whole.model_copy(update={"rows": (whole.rows[0], only(1, 0), only(2, 1))}).answer
+    found = whole.model_copy(
+        update={"rows": (whole.rows[0], only(1, 0), only(2, 1))}
+    ).answer
     assert found is not None
     assert [*found.probabilities] == ["randaugment"]
 
@@ -153,17 +224,23 @@ def test_words_follow_the_probabilities() -> None:
     assert found.probabilities["none"] > ALMOST_SURELY
     assert "almost surely better" in found.sentence
     # Two seeds that differ much: five points are no more than probable.
-    found = results_of({"mine": [(20, 20), (26, 26)], "none": [(30, 30), (30, 30)]}).answer
+    found = results_of(
+        {"mine": [(20, 20), (26, 26)], "none": [(30, 30), (30, 30)]}
+    ).answer
     assert found is not None
     assert "almost surely" not in found.sentence
     # In a class of 180 images it is better, in one of 20 worse.
-    uneven = results_of({"mine": [(20, 18), (21, 18)], "none": [(60, 2), (61, 1)]}, (180, 20)).answer
+    uneven = results_of(
+        {"mine": [(20, 18), (21, 18)], "none": [(60, 2), (61, 1)]}, (180, 20)
+    ).answer
     assert uneven is not None
     assert uneven.kind == "better"
     assert "the other way round" in uneven.sentence
 
 
-MORE_OR_LESS = re.compile(r"\b(lower|higher|better|worse|less|more|fewer|other way)\b", re.IGNORECASE)
+MORE_OR_LESS = re.compile(
+    r"\b(lower|higher|better|worse|less|more|fewer|other way)\b", re.IGNORECASE
+)
 
 
 def test_equal_numbers_are_not_called_better_or_worse() -> None:
@@ -193,10 +270,18 @@ def test_unequal_numbers_look_unequal() -> None:
     assert not re.search(r"0[.]0+ points", results.verdict.sentence)
 
 
-def test_a_linear_layer_is_compared_with_the_error_in_the_sentence(tmp_path: Path) -> None:
+def test_a_linear_layer_is_compared_with_the_error_in_the_sentence(
+    tmp_path: Path,
+) -> None:
     results, words = results_of({"photo": [(10, 10)], "none": [(20, 20)]}), set[str]()
     for percent in (9.0, 10.0, 11.0):
-        layer = {"error_percent": 1.0, "test_percent": percent, "model": "net", "side": 8, "seconds": 3}
+        layer = {
+            "error_percent": 1.0,
+            "test_percent": percent,
+            "model": "net",
+            "side": 8,
+            "seconds": 3,
+        }
         record = {
             **{"chosen": "photo", "network": 0, "linear": [layer]},
             "settings": {"model": "net", "image_size": 8},
@@ -210,14 +295,23 @@ def test_a_linear_layer_is_compared_with_the_error_in_the_sentence(tmp_path: Pat
 
 
 def test_a_chosen_row_is_named_first_whatever_the_test_says(tmp_path: Path) -> None:
-    for rows in ({"photo": LOW, "none": HIGH}, {"photo": HIGH, "none": LOW}, {"photo": NEAR, "none": LOW}):
+    for rows in (
+        {"photo": LOW, "none": HIGH},
+        {"photo": HIGH, "none": LOW},
+        {"photo": NEAR, "none": LOW},
+    ):
         results = results_of(rows).model_copy(update={"settings": {"data": "digits"}})
         found = answer(results, chosen="chosen on validation images", folder=tmp_path)
         assert found is not None
         first, *others = re.split(r"(?<=[^\d][.]) ", found.sentence)
         assert first.startswith("Use the recipe photo")
         is_best = rows["photo"] is LOW
-        assert any(f"hba train none --config {tmp_path}" in sentence for sentence in others) != is_best
+        assert (
+            any(
+                f"hba train none --config {tmp_path}" in sentence for sentence in others
+            )
+            != is_best
+        )
 
 
 def test_a_row_that_no_command_can_train_has_none(tmp_path: Path) -> None:
@@ -234,20 +328,32 @@ def test_a_row_that_no_command_can_train_has_none(tmp_path: Path) -> None:
 
 
 def test_several_labels_have_the_paired_t_test_alone() -> None:
-    planted = results_of({"mine": [(20, 20), (22, 22), (19, 18)], "none": [(25, 25), (23, 24), (25, 26)]})
-    found = planted.model_copy(update={"error": "100 minus the mean average precision"}).answer
+    planted = results_of(
+        {"mine": [(20, 20), (22, 22), (19, 18)], "none": [(25, 25), (23, 24), (25, 26)]}
+    )
+    found = planted.model_copy(
+        update={"error": "100 minus the mean average precision"}
+    ).answer
     assert found is not None
     mine, none = (row.test_error_percent for row in planted.rows)
-    assert found.probabilities["none"] == pytest.approx(1 - stats.ttest_rel(mine, none, alternative="less").pvalue)
+    assert found.probabilities["none"] == pytest.approx(
+        1 - stats.ttest_rel(mine, none, alternative="less").pvalue
+    )
     assert planted.answer is not None
     assert 0.5 < planted.answer.probabilities["none"] <= found.probabilities["none"]
 
 
 def test_the_next_step_is_more_seeds_only_where_they_would_help() -> None:
-    unsure = answer(results_of({"mine": [(20, 20), (34, 34)], "none": [(40, 40), (40, 40)]}), command="hba evaluate x")
+    unsure = answer(
+        results_of({"mine": [(20, 20), (34, 34)], "none": [(40, 40), (40, 40)]}),
+        command="hba evaluate x",
+    )
     assert unsure is not None
     assert unsure.next_step is not None
     assert unsure.next_step.startswith("hba evaluate x --resume --seeds ")
-    for limited in (results_of({"mine": LOW, "none": HIGH}), results_of({"mine": LOW, "none": NEAR})):
+    for limited in (
+        results_of({"mine": LOW, "none": HIGH}),
+        results_of({"mine": LOW, "none": NEAR}),
+    ):
         assert limited.answer is not None
         assert limited.answer.next_step is None

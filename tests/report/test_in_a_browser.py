@@ -1,4 +1,6 @@
-"""Pages in a real Chromium, that of Qt WebEngine: they fit a phone, ask for nothing, and are dark where wanted."""
+"""Pages in a real Chromium, that of Qt WebEngine: they fit a phone, ask for nothing,
+and are dark where wanted.
+"""
 
 import importlib.util
 import json
@@ -10,7 +12,10 @@ from typing import Any
 
 import pytest
 
-if importlib.util.find_spec("PySide6") is None or importlib.util.find_spec("PySide6.QtWebEngineWidgets") is None:
+if (
+    importlib.util.find_spec("PySide6") is None
+    or importlib.util.find_spec("PySide6.QtWebEngineWidgets") is None
+):
     pytest.skip("needs pip install '.[browser]'", allow_module_level=True)
 
 pytestmark = pytest.mark.slow
@@ -73,8 +78,15 @@ SCHEMES = {"light": "1", "dark": "0"}
 
 def opened(file: Path, width: int, scheme: str) -> dict[str, Any]:
     """What a browser of that width says of a page."""
-    flags = f"--no-sandbox --disable-gpu --blink-settings=preferredColorScheme={SCHEMES[scheme]}"
-    environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen", "QTWEBENGINE_CHROMIUM_FLAGS": flags}
+    flags = (
+        "--no-sandbox --disable-gpu"
+        f" --blink-settings=preferredColorScheme={SCHEMES[scheme]}"
+    )
+    environment = {
+        **os.environ,
+        "QT_QPA_PLATFORM": "offscreen",
+        "QTWEBENGINE_CHROMIUM_FLAGS": flags,
+    }
     done = subprocess.run(
         [sys.executable, "-c", OPENED, str(file), str(width)],
         env=environment,
@@ -84,7 +96,9 @@ def opened(file: Path, width: int, scheme: str) -> dict[str, Any]:
         check=False,
     )
     if done.returncode < 0 or "cannot open shared object" in done.stderr:
-        pytest.skip(f"Qt WebEngine does not start here: {done.stderr.strip().splitlines()[-1:]}")
+        pytest.skip(
+            f"Qt WebEngine does not start here: {done.stderr.strip().splitlines()[-1:]}"
+        )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
@@ -92,13 +106,21 @@ def opened(file: Path, width: int, scheme: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
-def test_a_page_opens(width: int, scheme: str, searched: Path, evaluated: Path, tuned: Path) -> None:
+def test_a_page_opens(
+    width: int, scheme: str, searched: Path, evaluated: Path, tuned: Path
+) -> None:
     for run in (searched, evaluated, tuned / "both"):
         found = opened(run / "report.html", width, scheme)
-        assert found["width"] <= found["window"] == width, "nothing is cut off at the right"
+        assert found["width"] <= found["window"] == width, (
+            "nothing is cut off at the right"
+        )
         assert found["outside"] == found["beyond"] == []
         assert found["dark"] == (scheme == "dark")
         assert found["background"] == f"rgb{BACKGROUNDS[scheme]}"
         assert found["flat"] == 0
         assert found["said"] == []
-        assert [address for address in found["asked"] if not address.startswith(("file:", "data:"))] == []
+        assert [
+            address
+            for address in found["asked"]
+            if not address.startswith(("file:", "data:"))
+        ] == []

@@ -16,7 +16,9 @@ from hba.report.samples import NATIVE_NAME, SAMPLES_NAME, Samples
 def images_of(labels: list[int], channels: int = 3) -> LabelledImages:
     """Image number n is of level n."""
     levels = torch.arange(len(labels), dtype=torch.uint8)[:, None, None, None]
-    return LabelledImages(levels.expand(-1, channels, 2, 3).contiguous(), torch.tensor(labels))
+    return LabelledImages(
+        levels.expand(-1, channels, 2, 3).contiguous(), torch.tensor(labels)
+    )
 
 
 def test_images_are_of_as_many_classes_as_possible() -> None:
@@ -25,11 +27,16 @@ def test_images_are_of_as_many_classes_as_possible() -> None:
         ([*range(15)], [0, 2, 4, 6, 8, 10, 12, 14]),
         ([2] * 20 + [0, 1], [20, 21, 0, 1, 2, 3, 4, 5]),
     ):
-        images, names = images_of(labels), tuple(f"class {number}" for number in range(15))
+        images, names = (
+            images_of(labels),
+            tuple(f"class {number}" for number in range(15)),
+        )
         samples = Samples.of(SearchData("", names, images, images))
         found = samples[SAMPLES_NAME]
         assert [int(image.max()) for image in found.images] == chosen
-        assert found.class_names == tuple(f"class {labels[number]}" for number in chosen)
+        assert found.class_names == tuple(
+            f"class {labels[number]}" for number in chosen
+        )
         assert NATIVE_NAME not in samples
 
 
@@ -40,17 +47,23 @@ def test_native_images_show_what_the_small_ones_show(tmp_path: Path) -> None:
         Image.new("L", (40, 30), 20 * number).save(path)
         if number in (1, 8):
             path.write_bytes(b"broken")
-    config = EvaluationConfig.make({"data": str(tmp_path), "image_size": 8, "skip_broken": True})
+    config = EvaluationConfig.make(
+        {"data": str(tmp_path), "image_size": 8, "skip_broken": True}
+    )
     data = load_evaluation_data(config)
     found = Samples.of(data)
     small, native = found[SAMPLES_NAME], found[NATIVE_NAME]
     assert [*native.images[0].shape] == [3, 30, 30]
-    assert [int(one.max()) for one in small.images] == [int(one.max()) for one in native.images]
+    assert [int(one.max()) for one in small.images] == [
+        int(one.max()) for one in native.images
+    ]
     assert NATIVE_NAME not in Samples.of(replace(data, train_pool=None))
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_a_file_gives_back_every_pixel_and_every_name(channels: int, tmp_path: Path) -> None:
+def test_a_file_gives_back_every_pixel_and_every_name(
+    channels: int, tmp_path: Path
+) -> None:
     images = torch.randint(0, 256, (3, channels, 5, 4), dtype=torch.uint8)
     samples = Samples(tuple(images), ("é\udcff", "<b>", ""))
     samples.save(tmp_path / "new" / "samples.png")

@@ -1,4 +1,6 @@
-"""Boxes, masks, keypoints and videos: as torchvision and PIL move them, and always on their image."""
+"""Boxes, masks, keypoints and videos: as torchvision and PIL move them, and always on
+their image.
+"""
 
 import itertools
 import math
@@ -34,8 +36,12 @@ def drawn(name: str, magnitude: float) -> OpSample:
 
 
 def boxes(form: str = "XYXY", numbers: Any = CORNERS) -> Any:
-    of_corners = tv_tensors.BoundingBoxes(torch.tensor(numbers), format="XYXY", canvas_size=SIZE)
-    return TF.convert_bounding_box_format(of_corners, new_format=tv_tensors.BoundingBoxFormat(form))
+    of_corners = tv_tensors.BoundingBoxes(
+        torch.tensor(numbers), format="XYXY", canvas_size=SIZE
+    )
+    return TF.convert_bounding_box_format(
+        of_corners, new_format=tv_tensors.BoundingBoxFormat(form)
+    )
 
 
 def keypoints(numbers: Any = POINTS) -> list[Any]:
@@ -47,60 +53,115 @@ def torchvision_s(name: str, magnitude: float) -> Callable[[Any], Any]:
     """What torchvision's own AutoAugment does for an operation."""
     if name == "Rotate":
         return lambda given: TF.rotate(given, magnitude)
-    degrees, pixels = math.degrees(math.atan(magnitude)), (magnitude * SIZE[1], magnitude * SIZE[0])
+    degrees, pixels = (
+        math.degrees(math.atan(magnitude)),
+        (
+            magnitude * SIZE[1],
+            magnitude * SIZE[0],
+        ),
+    )
     shear = {"ShearX": [degrees, 0.0], "ShearY": [0.0, degrees]}.get(name, [0.0, 0.0])
-    shift = {"TranslateX": [-pixels[0], 0.0], "TranslateY": [0.0, -pixels[1]]}.get(name, [0.0, 0.0])
-    return lambda given: TF.affine(given, angle=0.0, translate=shift, scale=1.0, shear=shear, center=[0.0, 0.0])
+    shift = {"TranslateX": [-pixels[0], 0.0], "TranslateY": [0.0, -pixels[1]]}.get(
+        name, [0.0, 0.0]
+    )
+    return lambda given: TF.affine(
+        given, angle=0.0, translate=shift, scale=1.0, shear=shear, center=[0.0, 0.0]
+    )
 
 
-MAGNITUDES = {"Rotate": 23.0, "ShearX": 0.3, "ShearY": 0.2, "TranslateX": 8 / SIZE[1], "TranslateY": 6 / SIZE[0]}
+MAGNITUDES = {
+    "Rotate": 23.0,
+    "ShearX": 0.3,
+    "ShearY": 0.2,
+    "TranslateX": 8 / SIZE[1],
+    "TranslateY": 6 / SIZE[0],
+}
 
 
 def test_flips_turns_and_crops_move_annotations_as_torchvision_does() -> None:
-    """Boxes, keypoints and masks, exactly; torchvision's flips of keypoints count places from the centre of a pixel."""
+    """Boxes, keypoints and masks, exactly; torchvision's flips of keypoints count
+    places from the centre of a pixel.
+    """
     height, width = SIZE
     crop = OpSample(STAGED["ResizedCrop"], 0.25, (1.0, 0.5, 0.5, 0.5))
     references: list[tuple[OpSample, Callable[[Any], Any]]] = [
         (OpSample(STAGED["HorizontalFlip"], 0.0, ()), TF.horizontal_flip),
         (OpSample(STAGED["VerticalFlip"], 0.0, ()), TF.vertical_flip),
-        (OpSample(STAGED["QuarterTurn"], 0.0, (0.5,)), lambda given: TF.rotate(given, 180)),
-        (OpSample(STAGED["Zoom"], 0.5, (0.9975,)), lambda given: TF.affine(given, 0.0, [0, 0], 1.4975, [0.0, 0.0])),
-        (crop, lambda given: TF.resized_crop(given, height // 4, width // 4, height // 2, width // 2, list(SIZE))),
+        (
+            OpSample(STAGED["QuarterTurn"], 0.0, (0.5,)),
+            lambda given: TF.rotate(given, 180),
+        ),
+        (
+            OpSample(STAGED["Zoom"], 0.5, (0.9975,)),
+            lambda given: TF.affine(given, 0.0, [0, 0], 1.4975, [0.0, 0.0]),
+        ),
+        (
+            crop,
+            lambda given: TF.resized_crop(
+                given, height // 4, width // 4, height // 2, width // 2, list(SIZE)
+            ),
+        ),
     ]
     mask = tv_tensors.Mask(torch.arange(height * width).view(1, height, width) % 251)
     for one, reference in references:
-        for given in (boxes(), *keypoints(), *([mask] if one.operation.stage == "symmetry" else [])):
+        for given in (
+            boxes(),
+            *keypoints(),
+            *([mask] if one.operation.stage == "symmetry" else []),
+        ):
             found, expected = moved(given, [one]), reference(given)
             if isinstance(given, KEYPOINTS) and one.operation.name.endswith("Flip"):
                 expected = expected + torch.tensor(
-                    [float(name == one.operation.name) for name in ("HorizontalFlip", "VerticalFlip")]
+                    [
+                        float(name == one.operation.name)
+                        for name in ("HorizontalFlip", "VerticalFlip")
+                    ]
                 )
-            assert torch.allclose(found.as_subclass(Tensor).double(), expected.as_subclass(Tensor).double()), one
-    square = tv_tensors.BoundingBoxes(torch.tensor([[3.0, 5.0, 20.0, 17.0]]), format="XYXY", canvas_size=(40, 40))
+            assert torch.allclose(
+                found.as_subclass(Tensor).double(),
+                expected.as_subclass(Tensor).double(),
+            ), one
+    square = tv_tensors.BoundingBoxes(
+        torch.tensor([[3.0, 5.0, 20.0, 17.0]]), format="XYXY", canvas_size=(40, 40)
+    )
     for times, at in ((90, 0.1), (270, 0.9)):
         found = moved(square, [OpSample(STAGED["QuarterTurn"], 0.0, (at,))])
         assert torch.allclose(found, TF.rotate(square, times)), times
 
 
-@pytest.mark.parametrize(("name", "largest", "error"), [("Perspective", 0.5, 1.0), ("Elastic", 0.1, 2.0)])
-def test_distortions_keep_annotations_on_the_image(name: str, largest: float, error: float) -> None:
-    """torchvision moves places of an elastic distortion by the displacement at the old place, not at the new one."""
+@pytest.mark.parametrize(
+    ("name", "largest", "error"), [("Perspective", 0.5, 1.0), ("Elastic", 0.1, 2.0)]
+)
+def test_distortions_keep_annotations_on_the_image(
+    name: str, largest: float, error: float
+) -> None:
+    """torchvision moves places of an elastic distortion by the displacement at the old
+    place, not at the new one.
+    """
     picture = spot(30, 18) / 255
     for seed in range(20):
-        uniforms = torch.rand(STAGED[name].n_uniforms, generator=torch.Generator().manual_seed(seed)).tolist()
+        uniforms = torch.rand(
+            STAGED[name].n_uniforms, generator=torch.Generator().manual_seed(seed)
+        ).tolist()
         one = [OpSample(STAGED[name], largest, (*uniforms, 0.5))]
         levels = apply_to_all(one, picture[None], torch.zeros(3))[0, 0]
         mask = moved(tv_tensors.Mask(picture[0].byte()), one).as_subclass(Tensor)
         assert ((levels > 0.5) != mask.bool()).sum() <= 1
         rows, columns = torch.nonzero(mask, as_tuple=True)
-        around = torch.stack([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1])
-        assert (moved(boxes(numbers=[[28.0, 16.0, 33.0, 21.0]]), one)[0] - around).abs().max() < error
+        around = torch.stack(
+            [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
+        )
+        assert (
+            moved(boxes(numbers=[[28.0, 16.0, 33.0, 21.0]]), one)[0] - around
+        ).abs().max() < error
         for points in keypoints([[30.5, 18.5]]):
             middle = torch.stack([columns.float().mean(), rows.float().mean()]) + 0.5
             assert (moved(points, one)[0] - middle).abs().max() < error
     space = SearchSpace((STAGED[name],), count_probabilities=(1.0,))
     schedule = Schedule(space, np.array([[1.0, largest]]), (0.0, 0.0, 0.0))
-    image, mask = schedule.transform()(TF.to_pil_image(picture), tv_tensors.Mask(picture[0].byte()))
+    image, mask = schedule.transform()(
+        TF.to_pil_image(picture), tv_tensors.Mask(picture[0].byte())
+    )
     assert ((TF.pil_to_tensor(image)[0] > 127) != mask.bool()).sum() <= 1
 
 
@@ -113,16 +174,27 @@ def test_boxes_and_keypoints_move_as_in_torchvision() -> None:
             assert type(found) is type(given)
             assert found.canvas_size == SIZE
             assert not torch.equal(found, given)
-            torch.testing.assert_close(found.as_subclass(Tensor), expected.as_subclass(Tensor), atol=1e-3, rtol=0)
+            torch.testing.assert_close(
+                found.as_subclass(Tensor),
+                expected.as_subclass(Tensor),
+                atol=1e-3,
+                rtol=0,
+            )
 
 
 def test_a_mask_moves_as_pil_moves_the_same_picture() -> None:
-    levels = torch.randint(0, 256, SIZE, generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
-    for name, dtype, share in itertools.product(GEOMETRIC, (torch.uint8, torch.int64, torch.bool), (1, -0.7)):
+    levels = torch.randint(
+        0, 256, SIZE, generator=torch.Generator().manual_seed(0), dtype=torch.uint8
+    )
+    for name, dtype, share in itertools.product(
+        GEOMETRIC, (torch.uint8, torch.int64, torch.bool), (1, -0.7)
+    ):
         what = [drawn(name, share * MAGNITUDES[name])]
         mask = tv_tensors.Mask(levels.to(dtype))
         picture = Image.fromarray(levels.to(dtype).to(torch.uint8).numpy())
-        expected = torch.from_numpy(np.array(apply_to_pil(what, picture, (0.0,)))).to(dtype)
+        expected = torch.from_numpy(np.array(apply_to_pil(what, picture, (0.0,)))).to(
+            dtype
+        )
         found = moved(mask, what)
         assert (type(found), found.dtype) == (tv_tensors.Mask, dtype)
         assert torch.equal(found.as_subclass(Tensor), expected)
@@ -130,13 +202,21 @@ def test_a_mask_moves_as_pil_moves_the_same_picture() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float32])
 @pytest.mark.parametrize("shape", [SIZE, (2, *SIZE)])
-def test_uncovered_pixels_of_a_mask_are_filled_as_torchvision_fills_them(dtype: torch.dtype, shape: Any) -> None:
-    """A shift by whole pixels, and a distortion; what is not uncovered is the same with every fill."""
+def test_uncovered_pixels_of_a_mask_are_filled_as_torchvision_fills_them(
+    dtype: torch.dtype, shape: Any
+) -> None:
+    """A shift by whole pixels, and a distortion; what is not uncovered is the same with
+    every fill.
+    """
     mask = tv_tensors.Mask(torch.randint(1, 20, shape).to(dtype))
     shift = OpSample(OPERATIONS["TranslateX"], 5 / SIZE[1], ())
     expected = TF.affine(mask, 0.0, [-5, 0], 1.0, [0.0, 0.0], fill=255)
     assert torch.equal(moved(mask, [shift], 255), expected)
-    for name, uniforms in (("Rotate", ()), ("Perspective", (0.9,) * 8), ("Elastic", (0.3,))):
+    for name, uniforms in (
+        ("Rotate", ()),
+        ("Perspective", (0.9,) * 8),
+        ("Elastic", (0.3,)),
+    ):
         largest = {"Rotate": 30.0, "Perspective": 0.5, "Elastic": 0.1}[name]
         one = OpSample({**OPERATIONS, **STAGED}[name], largest, uniforms)
         black, filled = moved(mask, [one]), moved(mask, [one], 255)
@@ -149,7 +229,10 @@ def test_uncovered_pixels_of_a_mask_are_filled_as_torchvision_fills_them(dtype: 
 
 def test_a_mask_fill_that_the_mask_cannot_hold_is_refused() -> None:
     schedule = geometric_schedule()
-    image, mask = torch.zeros(3, *SIZE, dtype=torch.uint8), torch.zeros(SIZE, dtype=torch.uint8)
+    image, mask = (
+        torch.zeros(3, *SIZE, dtype=torch.uint8),
+        torch.zeros(SIZE, dtype=torch.uint8),
+    )
     for wrong in (256, -1, 0.5):
         with pytest.raises(SettingsError, match="mask_fill"):
             schedule.transform(mask_fill=wrong)(image, tv_tensors.Mask(mask))
@@ -176,15 +259,27 @@ def test_a_policy_moves_masks_of_a_batch_with_their_images(interpolation: str) -
     assert torch.equal(new_images, policy.replay(images, sample))
     by_slot = [slot.operation for slot in schedule.space.slots]
     for number, mask in enumerate(masks):
-        rows = zip(sample.slots[number], sample.magnitudes[number], sample.positions[number], strict=True)
-        steps = [OpSample(by_slot[slot], float(size), tuple(at.tolist())) for slot, size, at in rows if slot >= 0]
+        rows = zip(
+            sample.slots[number],
+            sample.magnitudes[number],
+            sample.positions[number],
+            strict=True,
+        )
+        steps = [
+            OpSample(by_slot[slot], float(size), tuple(at.tolist()))
+            for slot, size, at in rows
+            if slot >= 0
+        ]
         expected = moved(tv_tensors.Mask(mask), steps, 255).as_subclass(Tensor)
         assert torch.equal(new_masks[number], expected)
     assert torch.equal(policy.replay_masks(masks[:, None], sample)[:, 0], new_masks)
     for wrong in (masks[:4], masks[0]):
         with pytest.raises(SettingsError, match="shape"):
             policy.replay_masks(wrong, sample)
-    elastic = Schedule(SearchSpace((STAGED["Elastic"],), count_probabilities=(1.0,)), np.array([[1.0, 0.1]]))
+    elastic = Schedule(
+        SearchSpace((STAGED["Elastic"],), count_probabilities=(1.0,)),
+        np.array([[1.0, 0.1]]),
+    )
     with pytest.raises(TypeError, match="Elastic"):
         elastic.policy(0)(images, masks=masks)
 
@@ -193,7 +288,9 @@ def geometric_schedule(interpolation: str = "nearest") -> Schedule:
     """Two geometric operations for each image, and colours between them."""
     space = search_space(operations=[*GEOMETRIC, "Invert"], interpolation=interpolation)
     space = SearchSpace(space.operations, 2, (0.0, 0.0, 0.0, 1.0))
-    values = [[0.7 if low == 0 and high == 1 else 0.6 * high for low, high in space.ranges]]
+    values = [
+        [0.7 if low == 0 and high == 1 else 0.6 * high for low, high in space.ranges]
+    ]
     return Schedule(space, np.array(values), (0.0, 0.0, 0.0))
 
 
@@ -205,10 +302,15 @@ def spot(x: int, y: int) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    "as_image", [TF.to_pil_image, tv_tensors.Image, lambda pixels: pixels.permute(1, 2, 0).numpy()]
+    "as_image",
+    [TF.to_pil_image, tv_tensors.Image, lambda pixels: pixels.permute(1, 2, 0).numpy()],
 )
-def test_a_whole_policy_keeps_all_on_the_image(as_image: Callable[[Tensor], Any]) -> None:
-    """Where a black and white picture is its own mask: also a box and a keypoint stay on what they mark."""
+def test_a_whole_policy_keeps_all_on_the_image(
+    as_image: Callable[[Tensor], Any],
+) -> None:
+    """Where a black and white picture is its own mask: also a box and a keypoint stay
+    on what they mark.
+    """
     space = search_space(operations=GEOMETRIC)
     space = SearchSpace(space.operations, 2, (0.0, 0.0, 0.0, 1.0))
     values = [[0.7 if high == 1 else 0.4 * high for _, high in space.ranges]]
@@ -223,8 +325,16 @@ def test_a_whole_policy_keeps_all_on_the_image(as_image: Callable[[Tensor], Any]
             boxes(numbers=[[28.0, 16.0, 33.0, 21.0]]),
             *keypoints([[30.5, 18.5]]),
         )
-        levels = TF.pil_to_tensor(image)[0] if isinstance(image, Image.Image) else torch.as_tensor(np.asarray(image))
-        levels = levels[..., 0] if levels.ndim == 3 and levels.shape[-1] == 3 else levels.reshape(-1, *SIZE)[0]
+        levels = (
+            TF.pil_to_tensor(image)[0]
+            if isinstance(image, Image.Image)
+            else torch.as_tensor(np.asarray(image))
+        )
+        levels = (
+            levels[..., 0]
+            if levels.ndim == 3 and levels.shape[-1] == 3
+            else levels.reshape(-1, *SIZE)[0]
+        )
         assert torch.equal(levels, mask.as_subclass(Tensor))
         rows, columns = torch.nonzero(mask.as_subclass(Tensor), as_tuple=True)
         if len(rows) < 15:
@@ -243,9 +353,18 @@ def test_a_whole_policy_keeps_all_on_the_image(as_image: Callable[[Tensor], Any]
 
 def test_all_frames_of_a_video_get_one_draw() -> None:
     transform = geometric_schedule().transform()
-    frame = torch.randint(0, 256, (3, *SIZE), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    frame = torch.randint(
+        0,
+        256,
+        (3, *SIZE),
+        dtype=torch.uint8,
+        generator=torch.Generator().manual_seed(1),
+    )
     torch.manual_seed(0)
-    video, mask = transform(tv_tensors.Video(frame.expand(4, 3, *SIZE)), tv_tensors.Mask(frame[0].expand(4, *SIZE)))
+    video, mask = transform(
+        tv_tensors.Video(frame.expand(4, 3, *SIZE)),
+        tv_tensors.Mask(frame[0].expand(4, *SIZE)),
+    )
     assert (type(video), video.shape) == (tv_tensors.Video, (4, 3, *SIZE))
     assert all(torch.equal(one, video[0]) for one in video)
     assert all(torch.equal(one, mask[0]) for one in mask)
@@ -253,10 +372,18 @@ def test_all_frames_of_a_video_get_one_draw() -> None:
 
 
 def test_boxes_of_whole_numbers_are_rounded_at_the_end() -> None:
-    """Not before they are converted, nor before what is outside of the image is cut off."""
-    given = tv_tensors.BoundingBoxes(torch.tensor([[10, 10, 5, 5]]), format="CXCYWH", canvas_size=SIZE)
+    """Not before they are converted, nor before what is outside of the image is cut
+    off.
+    """
+    given = tv_tensors.BoundingBoxes(
+        torch.tensor([[10, 10, 5, 5]]), format="CXCYWH", canvas_size=SIZE
+    )
     assert moved(given, [drawn("TranslateY", 2 / SIZE[0])]).tolist() == [[10, 8, 5, 5]]
-    small = tv_tensors.BoundingBoxes(torch.tensor([[3, 5, 20, 17]], dtype=torch.uint8), format="XYXY", canvas_size=SIZE)
+    small = tv_tensors.BoundingBoxes(
+        torch.tensor([[3, 5, 20, 17]], dtype=torch.uint8),
+        format="XYXY",
+        canvas_size=SIZE,
+    )
     assert moved(small, [drawn("TranslateX", 14 / SIZE[1])]).tolist() == [[0, 5, 6, 17]]
 
 
@@ -277,7 +404,9 @@ def test_an_own_operation_has_to_say_that_it_moves_nothing() -> None:
     picture = TF.to_pil_image(spot(30, 18))
     for says in (None, True, False):
         hba.register_operation(Operation("Brighter", brighter, moves_pixels=says))
-        transform = Schedule(search_space(operations=["Rotate", "Brighter"]), np.full((1, 6), 0.5)).transform()
+        transform = Schedule(
+            search_space(operations=["Rotate", "Brighter"]), np.full((1, 6), 0.5)
+        ).transform()
         transform(picture)
         if says is False:
             transform(picture, boxes())

@@ -1,4 +1,6 @@
-"""A schedule as a transform of batches: the same mixing as in a training, in the form that other trainings take."""
+"""A schedule as a transform of batches: the same mixing as in a training, in the form
+that other trainings take.
+"""
 
 import pickle
 from functools import partial
@@ -24,17 +26,25 @@ from hba.training.mixing import draw_shares
 N_CLASSES = 3
 
 
-def mixing_schedule(*rows: tuple[float, ...], names: tuple[str, ...] = ("Mixup", "CutMix")) -> Schedule:
+def mixing_schedule(
+    *rows: tuple[float, ...], names: tuple[str, ...] = ("Mixup", "CutMix")
+) -> Schedule:
     """Of probability and alpha of each."""
-    space = SearchSpace(tuple(STAGED[name] for name in names), count_probabilities=(1.0,))
+    space = SearchSpace(
+        tuple(STAGED[name] for name in names), count_probabilities=(1.0,)
+    )
     return Schedule(space, np.array(rows))
 
 
 def test_batches_are_mixed_as_in_a_training() -> None:
     row, side, n = (0.4, 0.6, 0.7, 1.0), 8, 2000
     transform, mixing = mixing_schedule(row).batch_transform(N_CLASSES), Mixing(*row)
-    # An image of ones beside one of zeros: the mixture is the share of the image itself.
-    images, labels = torch.tensor([1.0, 0.0])[:, None, None, None].expand(2, 1, side, side), torch.tensor([2, 0])
+    # An image of ones beside one of zeros: the mixture is the share of the image
+    # itself.
+    images, labels = (
+        torch.tensor([1.0, 0.0])[:, None, None, None].expand(2, 1, side, side),
+        torch.tensor([2, 0]),
+    )
     torch.manual_seed(0)
     given, generator = [transform(images, labels) for _ in range(n)], seeded(0)
     found = torch.stack([mixed[0, 0] for mixed, _ in given]).double()
@@ -42,19 +52,36 @@ def test_batches_are_mixed_as_in_a_training() -> None:
     for (mixed, soft), shares in zip(given, found, strict=True):
         torch.testing.assert_close(mixed[1, 0], 1 - mixed[0, 0])
         share = float(shares.mean())
-        torch.testing.assert_close(soft, torch.tensor([[1 - share, 0.0, share], [share, 0.0, 1 - share]]))
-    of_mixup = [one[(one > 0).flatten(1).all(1) & (one < 1).flatten(1).all(1), 0, 0] for one in (found, drawn)]
-    in_box = [one[(one == 0).flatten(1).any(1)].flatten(1).mean(1) for one in (found, drawn)]
+        torch.testing.assert_close(
+            soft, torch.tensor([[1 - share, 0.0, share], [share, 0.0, 1 - share]])
+        )
+    of_mixup = [
+        one[(one > 0).flatten(1).all(1) & (one < 1).flatten(1).all(1), 0, 0]
+        for one in (found, drawn)
+    ]
+    in_box = [
+        one[(one == 0).flatten(1).any(1)].flatten(1).mean(1) for one in (found, drawn)
+    ]
     for first, second in (of_mixup, in_box):
-        assert stats.ks_2samp(first.numpy().round(5), second.numpy().round(5)).pvalue > 1e-3
+        assert (
+            stats.ks_2samp(first.numpy().round(5), second.numpy().round(5)).pvalue
+            > 1e-3
+        )
         assert abs(len(first) - len(second)) < 4 * (2 * n * 0.25) ** 0.5
 
 
-def test_the_place_decides_the_mixing_and_a_training_gets_the_rows_of_its_epochs() -> None:
+def test_the_place_decides_the_mixing_and_a_training_gets_the_rows_of_its_epochs() -> (
+    None
+):
     schedule = mixing_schedule((0.0, 1.0, 0.0, 1.0), (1.0, 1.0, 0.0, 1.0))
     transform = schedule.batch_transform(N_CLASSES)
-    images, labels = torch.randn(4, 3, 6, 6, generator=seeded(0)), torch.tensor([0, 1, 2, 0])
-    assert not torch.equal(transform(images, labels)[0], images), "the last row comes first"
+    images, labels = (
+        torch.randn(4, 3, 6, 6, generator=seeded(0)),
+        torch.tensor([0, 1, 2, 0]),
+    )
+    assert not torch.equal(transform(images, labels)[0], images), (
+        "the last row comes first"
+    )
     transform.set_epoch(0, 10)
     mixed, soft = transform(images, labels)
     assert torch.equal(mixed, images)
@@ -64,7 +91,11 @@ def test_the_place_decides_the_mixing_and_a_training_gets_the_rows_of_its_epochs
     only = mixing_schedule((0.3, 0.2), names=("CutMix",))
     on_device = Mixing.of(only.space, torch.tensor(only.values[0]))
     for one in (*ScheduleAugmentation(only).mixing_by_epoch(1), on_device):
-        assert (one.mixup_probability, one.cutmix_probability, one.cutmix_alpha) == (0.0, 0.3, 0.2)
+        assert (one.mixup_probability, one.cutmix_probability, one.cutmix_alpha) == (
+            0.0,
+            0.3,
+            0.2,
+        )
     # Without mixing, nothing is drawn.
     plain, before = one_operation("Invert", [[1.0]]), torch.get_rng_state()
     several = torch.tensor([[True, False, True]] * 4)
@@ -72,7 +103,11 @@ def test_the_place_decides_the_mixing_and_a_training_gets_the_rows_of_its_epochs
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(mixed, images)
     assert torch.equal(soft, several.float())
-    assert ScheduleAugmentation(plain).mixing_by_epoch(3) == ScheduleAugmentation(None).mixing_by_epoch(3) == ()
+    assert (
+        ScheduleAugmentation(plain).mixing_by_epoch(3)
+        == ScheduleAugmentation(None).mixing_by_epoch(3)
+        == ()
+    )
 
 
 class Greys(Dataset[tuple[Tensor, int]]):
@@ -88,9 +123,17 @@ def collated(transform: BatchTransform, samples: list[Any]) -> Any:
 
 
 def test_a_collate_function_in_persistent_workers_follows_the_place() -> None:
-    transform = mixing_schedule((0.0, 1.0, 0.0, 1.0), (1.0, 1.0, 0.0, 1.0)).batch_transform(N_CLASSES)
+    transform = mixing_schedule(
+        (0.0, 1.0, 0.0, 1.0), (1.0, 1.0, 0.0, 1.0)
+    ).batch_transform(N_CLASSES)
     transform = pickle.loads(pickle.dumps(transform))
-    loader = DataLoader(Greys(), 4, num_workers=1, persistent_workers=True, collate_fn=partial(collated, transform))
+    loader = DataLoader(
+        Greys(),
+        4,
+        num_workers=1,
+        persistent_workers=True,
+        collate_fn=partial(collated, transform),
+    )
     for epoch in (0, 1, 0):
         transform.set_epoch(epoch, 2)
         images = torch.cat([images for images, _ in loader])
@@ -100,11 +143,20 @@ def test_a_collate_function_in_persistent_workers_follows_the_place() -> None:
 def test_batches_of_other_kinds_are_refused() -> None:
     transform = mixing_schedule((1.0, 1.0, 0.0, 1.0)).batch_transform(N_CLASSES)
     images, labels = torch.zeros(4, 3, 6, 6), torch.tensor([0, 1, 2, 0])
-    for mistake in (labels + 1, labels - 1, labels[:3], labels.float(), torch.zeros(4, 2), labels > 0):
+    for mistake in (
+        labels + 1,
+        labels - 1,
+        labels[:3],
+        labels.float(),
+        torch.zeros(4, 2),
+        labels > 0,
+    ):
         with pytest.raises(SettingsError, match="labels must be whole numbers below 3"):
             transform(images, mistake)
     for wrong in (images[0], images.to(torch.uint8)):
-        with pytest.raises(SettingsError, match="images must be a floating point tensor"):
+        with pytest.raises(
+            SettingsError, match="images must be a floating point tensor"
+        ):
             transform(wrong, labels)
     with pytest.raises(SettingsError, match="n_classes must be a whole number"):
         mixing_schedule((1.0, 1.0, 0.0, 1.0)).batch_transform(2.0)  # type: ignore[arg-type]

@@ -1,4 +1,6 @@
-"""The schedule file: it is read back as written, old files keep loading, and broken ones are refused by place."""
+"""The schedule file: it is read back as written, old files keep loading, and broken
+ones are refused by place.
+"""
 
 import json
 import os
@@ -30,13 +32,17 @@ Content = dict[str, Any]
 
 
 def golden(version: int) -> Content:
-    content: Content = json.loads((GOLDEN / f"schedule-v{version}.json").read_text(encoding="utf-8"))
+    content: Content = json.loads(
+        (GOLDEN / f"schedule-v{version}.json").read_text(encoding="utf-8")
+    )
     return content
 
 
 def loaded(content: Content | str) -> Schedule:
     with reading(Path("policy.json")):
-        return Schedule(**parse(content if isinstance(content, str) else json.dumps(content)))
+        return Schedule(
+            **parse(content if isinstance(content, str) else json.dumps(content))
+        )
 
 
 def refusal_of(content: Content | str) -> str:
@@ -49,43 +55,74 @@ def refusal_of(content: Content | str) -> str:
 
 def random_schedule(space: SearchSpace, epochs: int, **others: Any) -> Schedule:
     low, high = np.array(space.ranges).T
-    return Schedule(space, low + (high - low) * np.random.default_rng(0).random((epochs, space.n)), **others)
+    return Schedule(
+        space,
+        low + (high - low) * np.random.default_rng(0).random((epochs, space.n)),
+        **others,
+    )
 
 
 def test_golden_files_of_all_versions_load_with_their_values() -> None:
-    one, two, three, four = (Schedule.load(GOLDEN / f"schedule-v{version}.json") for version in (1, 2, 3, 4))
+    one, two, three, four = (
+        Schedule.load(GOLDEN / f"schedule-v{version}.json") for version in (1, 2, 3, 4)
+    )
     assert one.space == SearchSpace(PAIR, 1, (0.2, 0.3, 0.5))
-    np.testing.assert_array_equal(one.values, [[0.05, 1.5, 0.05], [0.125, 12, 1], [1.0, 30.0, 0.0]])
+    np.testing.assert_array_equal(
+        one.values, [[0.05, 1.5, 0.05], [0.125, 12, 1], [1.0, 30.0, 0.0]]
+    )
     assert not one.spread.any()
     assert one.fill == (0.25, 0.5, 0.75)
     assert dict(one.provenance) == golden(1)["provenance"]
     assert two.space == SearchSpace(PAIR, 1, (0.2, 0.3, 0.5), searches_count=True)
-    np.testing.assert_array_equal(two.values, [[0.05, 1.5, 0.05, 0.8, 0.625], [1.0, 30.0, 0.0, 0.9, 0.25]])
-    np.testing.assert_array_equal(two.spread, [[0.5, 1, 0.5, 0, 0], [0.25, 1.125, 0.5, 0, 0]])
+    np.testing.assert_array_equal(
+        two.values, [[0.05, 1.5, 0.05, 0.8, 0.625], [1.0, 30.0, 0.0, 0.9, 0.25]]
+    )
+    np.testing.assert_array_equal(
+        two.spread, [[0.5, 1, 0.5, 0, 0], [0.25, 1.125, 0.5, 0, 0]]
+    )
     rows = (*PAIR, STAGED["Erase"].with_range((0.0, 1.0)))
     tuned = (
         Hyperparameter("dropout.features.fc1", 0.0, 0.95, 0.05),
         Hyperparameter("weight_decay", 1e-6, 0.1, 5e-4, "log"),
     )
     assert three.space == SearchSpace(rows, 1, (0.2, 0.8), True, tuned)
-    # One square of 4 of 32 pixels covers less than the least rectangle; one of 6 does not.
+    # One square of 4 of 32 pixels covers less than the least rectangle; one of 6 does
+    # not.
     erased = [[1, 0.02], [1, 2 * (6 / 32) ** 2 - 0.02]]
-    first, second = [[0.05, 1.5, 0.05, *erased[0], 0.8], [1.0, 30.0, 0.0, *erased[1], 0.9]]
-    np.testing.assert_allclose(three.values, [[*first, 0.05, 5e-4], [*second, 0.3125, 1e-6]], rtol=1e-12)
+    first, second = [
+        [0.05, 1.5, 0.05, *erased[0], 0.8],
+        [1.0, 30.0, 0.0, *erased[1], 0.9],
+    ]
+    np.testing.assert_allclose(
+        three.values, [[*first, 0.05, 5e-4], [*second, 0.3125, 1e-6]], rtol=1e-12
+    )
     np.testing.assert_array_equal(three.spread, [[0, 0.5, 0, 0, 0, 0, 0, 0]] * 2)
     assert four.space == staged().space
     np.testing.assert_array_equal(four.values, staged().values)
     for schedule, version in ((two, 2), (four, 4)):
         assert json.loads(schedule.text()) == golden(version)
     space = {**golden(1)["space"], "searches_count": False}
-    assert json.loads(one.text()) == {**golden(1), "version": 2, "spread": 0.0, "space": space}
+    assert json.loads(one.text()) == {
+        **golden(1),
+        "version": 2,
+        "spread": 0.0,
+        "space": space,
+    }
 
 
 def test_regularizers_of_images_in_version_3_are_operations_now() -> None:
-    """The file was written when jitter, affine, cutout and input noise were regularizers, for images of 16x16."""
+    """The file was written when jitter, affine, cutout and input noise were
+    regularizers, for images of 16x16.
+    """
     schedule = Schedule.load(GOLDEN / "schedule-v3-images.json")
-    space, last = schedule.space, dict(zip(schedule.space.names, schedule.values[-1].tolist(), strict=True))
-    assert [one.name for one in space.regularizers] == ["dropout.fc1", "input_dropout.rate"]
+    space, last = (
+        schedule.space,
+        dict(zip(schedule.space.names, schedule.values[-1].tolist(), strict=True)),
+    )
+    assert [one.name for one in space.regularizers] == [
+        "dropout.fc1",
+        "input_dropout.rate",
+    ]
     assert [one.name for one in space.operations] == [
         "Zoom", "Shear", "Rotation", "PaddedCrop", "Rotate", "Invert",
         "BrightnessJitter", "ContrastJitter", "Saturation", "Hue", "Noise", "Erase",
@@ -93,31 +130,55 @@ def test_regularizers_of_images_in_version_3_are_operations_now() -> None:
     magnitudes = {
         "Zoom": 0.4, "Shear": 20.0, "Rotation": 30.0, "PaddedCrop": 0.25, "Rotate.1": 12.0,
         "BrightnessJitter": 0.25, "ContrastJitter": 0.5, "Saturation": 0.75, "Hue": 0.2,
-        # An input deviation of 0.12 is 0.03 in [0, 1], of which U(0, m) has the root mean square m / sqrt(3).
+        # An input deviation of 0.12 is 0.03 in [0, 1], of which U(0, m) has the root
+        # mean square m / sqrt(3).
         "Noise": 0.03 * 3**0.5,
         # Two squares of 6 pixels; U(0.02, m) of the area has a mean of (m + 0.02) / 2.
         "Erase": 2 * 2 * (6 / 16) ** 2 - 0.02,
     }  # fmt: skip
-    assert {name: last[f"{name}.magnitude"] for name in magnitudes} == pytest.approx(magnitudes)
-    assert all(last[f"{one.name}.probability"] == 1 for one in space.operations if one.stage != "walk")
+    assert {name: last[f"{name}.magnitude"] for name in magnitudes} == pytest.approx(
+        magnitudes
+    )
+    assert all(
+        last[f"{one.name}.probability"] == 1
+        for one in space.operations
+        if one.stage != "walk"
+    )
     assert last["dropout.fc1"] == 0.31
-    assert {name for name, one in zip(space.names, schedule.spread[0], strict=True) if one} == {"Rotate.1.magnitude"}
+    assert {
+        name for name, one in zip(space.names, schedule.spread[0], strict=True) if one
+    } == {"Rotate.1.magnitude"}
     again = loaded(schedule.text())
     assert json.loads(schedule.text())["version"] == 4
     assert again.values.tobytes() == schedule.values.tobytes()
 
 
 def test_schedules_are_read_back_to_the_last_bit(tmp_path: Path) -> None:
-    provenance = {"dataset": 'quotes " and λ', "names": ["\udcff"], "nested": {"list": [1, 2.5, None, True], "x": {}}}
+    provenance = {
+        "dataset": 'quotes " and λ',
+        "names": ["\udcff"],
+        "nested": {"list": [1, 2.5, None, True], "x": {}},
+    }
     spaces = [
         SearchSpace(),
         SMALL,
-        SearchSpace(tuple(OPERATIONS.values())[::-1], copies=3, count_probabilities=(0.1, 0.2, 0.3, 0.4)),
+        SearchSpace(
+            tuple(OPERATIONS.values())[::-1],
+            copies=3,
+            count_probabilities=(0.1, 0.2, 0.3, 0.4),
+        ),
         SearchSpace((OPERATIONS["Cutout"],), copies=1, count_probabilities=(1.0,)),
         search_space("hba", ["Rotate", "Invert"], "bilinear"),
-        SearchSpace((OPERATIONS["Rotate"].with_range((30.0, 1.0)),), copies=1, count_probabilities=(0.5, 0.5)),
+        SearchSpace(
+            (OPERATIONS["Rotate"].with_range((30.0, 1.0)),),
+            copies=1,
+            count_probabilities=(0.5, 0.5),
+        ),
     ]
-    schedules = [random_schedule(space, 40, fill=(1 / 3,), provenance=provenance) for space in spaces]
+    schedules = [
+        random_schedule(space, 40, fill=(1 / 3,), provenance=provenance)
+        for space in spaces
+    ]
     schedules += [Schedule(space, np.array(space.ranges).T) for space in spaces]
     spreads = (0.1, [[1 / 3, 1e300, 0.0, 0, 0, 0, 0]] * 3, [[0.1], [0.2], [3]])
     for schedule in (*schedules, *map(both, spreads), alone()):
@@ -125,7 +186,11 @@ def test_schedules_are_read_back_to_the_last_bit(tmp_path: Path) -> None:
         found = Schedule.load(tmp_path / "a.json")
         assert found.values.tobytes() == schedule.values.tobytes()
         assert found.spread.tobytes() == schedule.spread.tobytes()
-        assert (found.space, found.fill, found.provenance) == (schedule.space, schedule.fill, schedule.provenance)
+        assert (found.space, found.fill, found.provenance) == (
+            schedule.space,
+            schedule.fill,
+            schedule.provenance,
+        )
         jsonschema.validate(json.loads(schedule.text()), json_schema())
 
 
@@ -142,28 +207,67 @@ BROKEN: list[tuple[int, tuple[str | int, ...], Any, str]] = [
     (2, ("values", 1, 1), 30.01, "values[1][1] (Rotate.1.magnitude)"),
     (2, ("hyperparameters", 0), "Rotate.2.probability", "hyperparameters must be"),
     (2, (*FIRST, "name"), "Swirl", "unknown operation 'Swirl'"),
-    (2, (*FIRST, "magnitude_range"), [0.0, 20.0], "values[1][1] (Rotate.1.magnitude) must lie in [0, 20]"),
+    (
+        2,
+        (*FIRST, "magnitude_range"),
+        [0.0, 20.0],
+        "values[1][1] (Rotate.1.magnitude) must lie in [0, 20]",
+    ),
     (2, (*FIRST, "signed"), False, "operation Rotate must be like"),
-    (2, ("space", "operations", 1, "interpolation"), "bilinear", "operation Invert must be like"),
+    (
+        2,
+        ("space", "operations", 1, "interpolation"),
+        "bilinear",
+        "operation Invert must be like",
+    ),
     (2, ("space", "copies"), 100_000_000, "hyperparameters"),
     (2, ("spread", 1, 2), -0.5, "spread must be finite, not below 0"),
-    (3, (*TUNED, "name"), "droput.fc1", "unknown regularizer 'droput'; did you mean dropout"),
+    (
+        3,
+        (*TUNED, "name"),
+        "droput.fc1",
+        "unknown regularizer 'droput'; did you mean dropout",
+    ),
     (3, (*TUNED, "name"), "weight_decay", "regularizers must each be named once"),
     (3, (*TUNED, "high"), 0.0, "dropout.features.fc1"),
     (3, ("spread", 0, 4), 0.5, "spread must be finite"),
     (4, (*FIRST, "stage"), "crop", "operation HorizontalFlip must be like"),
     (4, (*FIRST, "stage"), MISSING, "operation HorizontalFlip must be like"),
-    (4, (*FIRST, "stage"), "last", "space.operations[0].stage must be 'symmetry', 'crop'"),
-    (4, ("hyperparameters", 0), "HorizontalFlip.1.probability", "HorizontalFlip.probability first"),
-    (4, ("values", 1, 8), 1.5, "values[1][8] (CutMix.magnitude) must lie in [0, 1], got 1.5"),
-    (4, ("values", 0, 2), 0.0, "values[0][2] (ResizedCrop.magnitude) must lie in [0.08, 1]"),
+    (
+        4,
+        (*FIRST, "stage"),
+        "last",
+        "space.operations[0].stage must be 'symmetry', 'crop'",
+    ),
+    (
+        4,
+        ("hyperparameters", 0),
+        "HorizontalFlip.1.probability",
+        "HorizontalFlip.probability first",
+    ),
+    (
+        4,
+        ("values", 1, 8),
+        1.5,
+        "values[1][8] (CutMix.magnitude) must lie in [0, 1], got 1.5",
+    ),
+    (
+        4,
+        ("values", 0, 2),
+        0.0,
+        "values[0][2] (ResizedCrop.magnitude) must lie in [0.08, 1]",
+    ),
 ]
 
 
 def test_a_file_with_one_thing_wrong_is_refused_by_its_place() -> None:
     for version, path, value, place in BROKEN:
         content: Any = golden(version)
-        if path[0] == "spread" and len(path) > 1 and not isinstance(content["spread"], list):
+        if (
+            path[0] == "spread"
+            and len(path) > 1
+            and not isinstance(content["spread"], list)
+        ):
             content["spread"] = [[content["spread"]] * len(content["hyperparameters"])]
         inner = content
         for part in path[:-1]:
@@ -177,7 +281,15 @@ def test_a_file_with_one_thing_wrong_is_refused_by_its_place() -> None:
 
 def test_what_is_no_schedule_at_all_is_refused(tmp_path: Path) -> None:
     text = (GOLDEN / "schedule-v1.json").read_text(encoding="utf-8")
-    for content in ("", "[" * 100_000, text[:97], "[]", "null", '{"version": 1}', '{"epochs": ' + "1" * 5000 + "}"):
+    for content in (
+        "",
+        "[" * 100_000,
+        text[:97],
+        "[]",
+        "null",
+        '{"version": 1}',
+        '{"epochs": ' + "1" * 5000 + "}",
+    ):
         assert refusal_of(content)
     (tmp_path / "latin.json").write_bytes('{"format": "ü"}'.encode("latin-1"))
     os.mkfifo(tmp_path / "pipe.json")
@@ -186,9 +298,14 @@ def test_what_is_no_schedule_at_all_is_refused(tmp_path: Path) -> None:
             Schedule.load(path)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(text=schedule_texts())
-def test_any_schedule_file_is_read_or_refused_in_one_line(text: str, tmp_path: Path) -> None:
+def test_any_schedule_file_is_read_or_refused_in_one_line(
+    text: str, tmp_path: Path
+) -> None:
     check_schedule(text, tmp_path)
 
 
@@ -199,7 +316,9 @@ def test_operations_of_your_own_are_read_where_they_are_registered(
     register_operation(GAMMA)
     register_operation(DARKEN)
     values = np.array([[0.1, 0.5, 0.3, 0.4, 2.0], [0.9, 1.7, 1.0, 0.0, 30.0]])
-    schedule = Schedule(SearchSpace((GAMMA, DARKEN, OPERATIONS["Rotate"]), copies=1), values)
+    schedule = Schedule(
+        SearchSpace((GAMMA, DARKEN, OPERATIONS["Rotate"]), copies=1), values
+    )
     schedule.save(tmp_path / "a.json")
     found = hba.load_policy(tmp_path / "a.json")
     assert found.space.operations == (GAMMA, DARKEN, OPERATIONS["Rotate"])
@@ -212,7 +331,9 @@ def test_operations_of_your_own_are_read_where_they_are_registered(
     wider = register_operation(Operation("Power", gamma, (3.0, 0.1), "exponent", 1.0))
     assert loaded(schedule.text()).space.operations[0] == wider.with_range((0.5, 2.0))
     register_operation(Operation("Power", gamma, (0.5, 2.0), "power", 1.0))
-    assert 'operation Power must be like {"name": "Power", ' in refusal_of(schedule.text())
+    assert 'operation Power must be like {"name": "Power", ' in refusal_of(
+        schedule.text()
+    )
     del registered["Power"]
     assert "register own_operations:gamma" in refusal_of(schedule.text())
     # Files of before hba had a Gamma of its own.

@@ -1,4 +1,6 @@
-"""The fit of rates, numbers and magnitudes, against what was wanted and against draws by the definition of a spread."""
+"""The fit of rates, numbers and magnitudes, against what was wanted and against draws
+by the definition of a spread.
+"""
 
 from collections import defaultdict
 
@@ -36,7 +38,9 @@ def once(*operations: tuple[str, float]) -> SubPolicy:
 chances = st.floats(0.05, 1.0)
 pairs = st.builds(
     lambda names, first, second: once((names[0], first), (names[1], second)),
-    st.lists(st.sampled_from(list(OPERATIONS)[:8]), min_size=2, max_size=2, unique=True),
+    st.lists(
+        st.sampled_from(list(OPERATIONS)[:8]), min_size=2, max_size=2, unique=True
+    ),
     chances,
     chances,
 )
@@ -54,19 +58,30 @@ def test_rates_and_numbers_are_met_by_lists_of_pairs(policy: list[SubPolicy]) ->
 
 
 def test_known_fits() -> None:
-    """Equal operations get the lowest probability; certain ones are certain; two slots cannot fire three times."""
+    """Equal operations get the lowest probability; certain ones are certain; two slots
+    cannot fire three times.
+    """
     equal = fitted(np.full(4, 0.125), np.array([0.5]))
     assert equal.probabilities == pytest.approx(np.full(4, TOPS[0]))
     assert equal.reached == pytest.approx([0.5 / (1 - 0.5**4)])
     twice = fitted(*wanted_of([once(("Rotate", 1.0), ("Rotate", 1.0))]))
-    assert twice.probabilities.tolist() == twice.reached.tolist() == twice.rates.tolist() == [1.0, 1.0]
-    of_slots, numbers = wanted_of([once(("Rotate", 1.0), ("Rotate", 1.0), ("Rotate", 1.0))])
+    assert (
+        twice.probabilities.tolist()
+        == twice.reached.tolist()
+        == twice.rates.tolist()
+        == [1.0, 1.0]
+    )
+    of_slots, numbers = wanted_of(
+        [once(("Rotate", 1.0), ("Rotate", 1.0), ("Rotate", 1.0))]
+    )
     assert fitted(of_slots, numbers[: len(of_slots)]).error == 0.5
 
 
 @settings(max_examples=15)
 @given(
-    st.lists(st.tuples(st.floats(0.01, 1.0), st.floats(0.0, 1.0)), min_size=1, max_size=6),
+    st.lists(
+        st.tuples(st.floats(0.01, 1.0), st.floats(0.0, 1.0)), min_size=1, max_size=6
+    ),
     st.sampled_from([(0.0, 30.0), (255.0, 0.0), (0.1, 1.9)]),
 )
 def test_draws_have_the_mean_and_if_possible_the_deviation(
@@ -78,7 +93,9 @@ def test_draws_have_the_mean_and_if_possible_the_deviation(
     magnitude, spread = spread_of(magnitudes, rates, low, high)
     mean = np.average(magnitudes, weights=rates)
     deviation = np.sqrt(np.average((magnitudes - mean) ** 2, weights=rates))
-    values = low + (high - low) * expit(logit((magnitude - low) / (high - low)) + spread * NOISE)
+    values = low + (high - low) * expit(
+        logit((magnitude - low) / (high - low)) + spread * NOISE
+    )
     within = 0.005 * abs(high - low)
     assert 0 <= spread <= MOST_SPREAD
     assert values.mean() == pytest.approx(mean, abs=within)

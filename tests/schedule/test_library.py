@@ -17,7 +17,9 @@ POLICIES = Path(__file__).parents[2] / "policies"
 
 
 def small_schedule(probability: float = 0.5) -> Schedule:
-    return Schedule(SearchSpace((OPERATIONS["Invert"],), copies=2), np.full((3, 2), probability))
+    return Schedule(
+        SearchSpace((OPERATIONS["Invert"],), copies=2), np.full((3, 2), probability)
+    )
 
 
 def test_every_shipped_schedule_loads_as_its_file_says() -> None:
@@ -28,19 +30,36 @@ def test_every_shipped_schedule_loads_as_its_file_says() -> None:
         schedule = hba.load_policy(name)
         np.testing.assert_array_equal(schedule.values, np.array(content["values"]))
         assert schedule.space.names == tuple(content["hyperparameters"])
-        assert schedule.epochs == content["epochs"] == content["provenance"]["epochs_finished"]
+        assert (
+            schedule.epochs
+            == content["epochs"]
+            == content["provenance"]["epochs_finished"]
+        )
         assert dict(schedule.provenance) == content["provenance"]
 
 
-def test_files_and_run_folders_stand_before_shipped_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_and_run_folders_stand_before_shipped_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     small_schedule(0.25).save("a.json")
     small_schedule(0.75).save("run/policy.json")
-    for name, probability in (("a.json", 0.25), (Path("a.json"), 0.25), ("run", 0.75), (tmp_path / "run", 0.75)):
-        np.testing.assert_array_equal(hba.load_policy(name).values, np.full((3, 2), probability))
+    for name, probability in (
+        ("a.json", 0.25),
+        (Path("a.json"), 0.25),
+        ("run", 0.75),
+        (tmp_path / "run", 0.75),
+    ):
+        np.testing.assert_array_equal(
+            hba.load_policy(name).values, np.full((3, 2), probability)
+        )
     # An empty folder of a shipped name is one of images.
     Path("digits").mkdir()
-    for name, expected in (("digits", None), ("run", Path("run/policy.json")), ("nowhere.json", Path("nowhere.json"))):
+    for name, expected in (
+        ("digits", None),
+        ("run", Path("run/policy.json")),
+        ("nowhere.json", Path("nowhere.json")),
+    ):
         assert policy_file(name) == expected
     small_schedule().save("digits/policy.json")
     assert policy_file("digits") == Path("digits/policy.json")

@@ -18,14 +18,24 @@ from hba.schedule.schedule import Schedule
 PNG_START = b"\x89PNG\r\n\x1a\n"
 
 
-def random_schedule(epochs: int, copies: int = 2, names: tuple[str, ...] = tuple(OPERATIONS)) -> Schedule:
-    space = SearchSpace(tuple(OPERATIONS[name] for name in names), copies, count_probabilities=(0.5, 0.5))
+def random_schedule(
+    epochs: int, copies: int = 2, names: tuple[str, ...] = tuple(OPERATIONS)
+) -> Schedule:
+    space = SearchSpace(
+        tuple(OPERATIONS[name] for name in names),
+        copies,
+        count_probabilities=(0.5, 0.5),
+    )
     low, high = np.array(space.ranges).T
-    return Schedule(space, low + (high - low) * np.random.default_rng(0).random((epochs, space.n)))
+    return Schedule(
+        space, low + (high - low) * np.random.default_rng(0).random((epochs, space.n))
+    )
 
 
 def inverting(probability: float) -> Schedule:
-    space = SearchSpace((OPERATIONS["Invert"],), copies=1, count_probabilities=(0.0, 1.0))
+    space = SearchSpace(
+        (OPERATIONS["Invert"],), copies=1, count_probabilities=(0.0, 1.0)
+    )
     return Schedule(space, np.array([[1 - probability], [probability]]))
 
 
@@ -38,7 +48,10 @@ def picture(path: Path) -> Image.Image:
 
 
 def colors_of(image: Image.Image) -> set[tuple[int, ...]]:
-    return {tuple(color) for color in np.unique(np.asarray(image).reshape(-1, 3), axis=0).tolist()}
+    return {
+        tuple(color)
+        for color in np.unique(np.asarray(image).reshape(-1, 3), axis=0).tolist()
+    }
 
 
 @pytest.fixture
@@ -58,7 +71,10 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def lines_of(axes: Any) -> list[tuple[list[float], list[float]]]:
-    return [(line.get_xdata().tolist(), line.get_ydata().tolist()) for line in axes.get_lines()]
+    return [
+        (line.get_xdata().tolist(), line.get_ydata().tolist())
+        for line in axes.get_lines()
+    ]
 
 
 @pytest.mark.parametrize("copies", [1, 6])
@@ -78,17 +94,33 @@ def test_every_operation_has_a_panel_with_the_numbers_of_each_copy(
         (magnitudes, "Rotate", "magnitude"),
         (panels["Invert"], "Invert", "probability"),
     ):
-        expected = [([1, 2, 3], columns[f"{prefix}.{copy}.{quantity}"]) for copy in range(1, copies + 1)]
+        expected = [
+            ([1, 2, 3], columns[f"{prefix}.{copy}.{quantity}"])
+            for copy in range(1, copies + 1)
+        ]
         assert lines_of(axes) == expected
 
 
-def test_panels_outside_the_walk_have_their_stage_and_one_line(tmp_path: Path, figures: list[Any]) -> None:
+def test_panels_outside_the_walk_have_their_stage_and_one_line(
+    tmp_path: Path, figures: list[Any]
+) -> None:
     draw_schedule(staged(), tmp_path / "a.png")
     titles = [axes.get_title() for axes in figures[0].axes if axes.get_title()]
-    stages = {"HorizontalFlip": "symmetry", "ResizedCrop": "crop", "Rotate": "walk", "Mixup": "mixing"}
-    assert titles == [f"{name} ({stage})" for name, stage in {**stages, "CutMix": "mixing"}.items()]
+    stages = {
+        "HorizontalFlip": "symmetry",
+        "ResizedCrop": "crop",
+        "Rotate": "walk",
+        "Mixup": "mixing",
+    }
+    assert titles == [
+        f"{name} ({stage})" for name, stage in {**stages, "CutMix": "mixing"}.items()
+    ]
     assert lines_of(figures[0].axes[0]) == [([1, 2], [0.5, 0.25])]
-    (area,) = [axes for axes in figures[0].axes if axes.get_ylabel() == "least share of the area"]
+    (area,) = [
+        axes
+        for axes in figures[0].axes
+        if axes.get_ylabel() == "least share of the area"
+    ]
     assert lines_of(area) == [([1, 2], [0.75, 0.5])]
 
 
@@ -96,22 +128,39 @@ RED, GREEN = (200, 30, 20), (10, 180, 40)
 
 
 def plain(color: tuple[int, int, int], height: int = 16, width: int = 16) -> Tensor:
-    return torch.tensor(color, dtype=torch.uint8)[:, None, None].expand(3, height, width).contiguous()
+    return (
+        torch.tensor(color, dtype=torch.uint8)[:, None, None]
+        .expand(3, height, width)
+        .contiguous()
+    )
 
 
-def cells_of(figure: Any, n_columns: int) -> list[list[tuple[str, tuple[int, int, int]]]]:
+def cells_of(
+    figure: Any, n_columns: int
+) -> list[list[tuple[str, tuple[int, int, int]]]]:
     """Caption and colour of each cell, row by row; the cells are of one colour each."""
     cells = []
     for axes in figure.axes:
         levels = np.asarray(axes.get_images()[0].get_array()).astype(int)
         (color,) = np.unique(levels.reshape(-1, 3), axis=0).tolist()
         cells.append((axes.get_title(), tuple(color)))
-    return [cells[start : start + n_columns] for start in range(0, len(cells), n_columns)]
+    return [
+        cells[start : start + n_columns] for start in range(0, len(cells), n_columns)
+    ]
 
 
-def test_each_image_is_shown_as_it_is_and_beside_it_its_copies(tmp_path: Path, figures: list[Any]) -> None:
+def test_each_image_is_shown_as_it_is_and_beside_it_its_copies(
+    tmp_path: Path, figures: list[Any]
+) -> None:
     path = tmp_path / "a.png"
-    draw_augmented(inverting(1.0), [plain(RED), plain(GREEN, 20, 12)], path, epoch=1, n_copies=3, seed=0)
+    draw_augmented(
+        inverting(1.0),
+        [plain(RED), plain(GREEN, 20, 12)],
+        path,
+        epoch=1,
+        n_copies=3,
+        seed=0,
+    )
     assert cells_of(figures[0], 4) == [
         [("original", RED)] + [("Invert", (55, 225, 235))] * 3,
         [("original", GREEN)] + [("Invert", (245, 75, 215))] * 3,
@@ -123,7 +172,9 @@ def test_each_image_is_shown_as_it_is_and_beside_it_its_copies(tmp_path: Path, f
     assert {RED, GREEN, (55, 225, 235), (245, 75, 215)} <= colors_of(image)
 
 
-def test_each_axis_has_the_numbers_of_its_regularizers(tmp_path: Path, figures: list[Any]) -> None:
+def test_each_axis_has_the_numbers_of_its_regularizers(
+    tmp_path: Path, figures: list[Any]
+) -> None:
     for schedule in (both(), alone()):
         draw_schedule(schedule, tmp_path / "a.png")
     for figure in figures:
@@ -135,14 +186,21 @@ def test_each_axis_has_the_numbers_of_its_regularizers(tmp_path: Path, figures: 
 
 
 def test_copies_show_operations_as_without_regularizers() -> None:
-    image = torch.randint(0, 256, (3, 20, 20), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
+    image = torch.randint(
+        0, 256, (3, 20, 20), generator=torch.Generator().manual_seed(0)
+    ).to(torch.uint8)
     schedules = (both(), both().without_regularizers())
-    (one,), (other,) = (list(augmented_copies(each, [image], epoch=2, n_copies=9, seed=3)) for each in schedules)
+    (one,), (other,) = (
+        list(augmented_copies(each, [image], epoch=2, n_copies=9, seed=3))
+        for each in schedules
+    )
     assert all(torch.equal(a[0], b[0]) for a, b in zip(one, other, strict=True))
 
 
 def test_the_data_of_a_schedule_may_have_a_name_that_is_no_text(tmp_path: Path) -> None:
     schedule = inverting(0.5)
-    named = Schedule(schedule.space, schedule.values, provenance={"dataset": "/caf\udce9"})
+    named = Schedule(
+        schedule.space, schedule.values, provenance={"dataset": "/caf\udce9"}
+    )
     draw_schedule(named, tmp_path / "schedule.png")
     assert picture(tmp_path / "schedule.png").width > 0

@@ -19,7 +19,12 @@ from hba.exports import TARGETS
 from hba.operations import OPERATIONS, STAGED
 from hba.operations.erasing import ASPECTS, SMALLEST_SHARE
 from hba.operations.geometric import CROP_RATIO
-from hba.policy.draw import applied, draw_with_trace, mean_probabilities, poisson_binomial
+from hba.policy.draw import (
+    applied,
+    draw_with_trace,
+    mean_probabilities,
+    poisson_binomial,
+)
 from hba.policy_evaluation.baselines import named_rows
 from hba.schedule.fit import SubPolicy
 from hba.schedule.mixing import Mixing
@@ -40,13 +45,21 @@ FITTED = {
     "autoaugment-svhn": (None, 0.378, 0.43),
     "timm": ("timm", 0.0075, 0.09),
 }
-"""By policy, the recipe, how far its operations are from the policy's, and at most how far its magnitudes are."""
+"""By policy, the recipe, how far its operations are from the policy's, and at most how
+far its magnitudes are.
+"""
 
 
 def policy_and_schedule(name: str) -> tuple[Sequence[SubPolicy], Schedule]:
     recipe = FITTED[name][0]
-    schedule = hba.import_policy("torchvision", name) if recipe is None else hba.load_policy(recipe)
-    return (timm_randaugment() if name == "timm" else policy_of_torchvision(name)), schedule
+    schedule = (
+        hba.import_policy("torchvision", name)
+        if recipe is None
+        else hba.load_policy(recipe)
+    )
+    return (
+        timm_randaugment() if name == "timm" else policy_of_torchvision(name)
+    ), schedule
 
 
 def of_policy(policy: Sequence[SubPolicy]) -> Chances:
@@ -60,25 +73,38 @@ def of_policy(policy: Sequence[SubPolicy]) -> Chances:
                     chances[choice.operation] += choice.chance
             steps.append({**chances, "": 1 - sum(chances.values())})
         for names in itertools.product(*steps):
-            chance = np.prod([step[name] for step, name in zip(steps, names, strict=True)])
-            found[tuple(filter(None, names))] += float(chance) * one.weight / sum(each.weight for each in policy)
+            chance = np.prod(
+                [step[name] for step, name in zip(steps, names, strict=True)]
+            )
+            found[tuple(filter(None, names))] += (
+                float(chance) * one.weight / sum(each.weight for each in policy)
+            )
     return found
 
 
 def of_walk(schedule: Schedule) -> Chances:
-    """By the numbers of slots that fire: of n, each pair in its order is as likely as another to come first."""
+    """By the numbers of slots that fire: of n, each pair in its order is as likely as
+    another to come first.
+    """
     space, row = schedule.space, schedule.values[0]
     slots = space.slots[space.walk_slots]
-    names, fires = [slot.operation.name for slot in slots], [row[slot.probability] for slot in slots]
+    names, fires = (
+        [slot.operation.name for slot in slots],
+        [row[slot.probability] for slot in slots],
+    )
     reached = row[space.count_columns].cumprod()
     found: Chances = defaultdict(float)
     for name, chance in zip(names, applied(fires, 1 - reached)[0], strict=True):
         found[(name,)] += chance
     if len(reached) > 1:
         for i, j in itertools.permutations(range(len(slots)), 2):
-            others = poisson_binomial(fire for number, fire in enumerate(fires) if number not in (i, j))
+            others = poisson_binomial(
+                fire for number, fire in enumerate(fires) if number not in (i, j)
+            )
             n = np.arange(2, len(others) + 2)
-            chance = reached[1] * fires[i] * fires[j] * float((others / (n * (n - 1))).sum())
+            chance = (
+                reached[1] * fires[i] * fires[j] * float((others / (n * (n - 1))).sum())
+            )
             found[names[i], names[j]] += chance
             found[(names[i],)] -= chance
     found[()] = 1 - sum(found.values())
@@ -90,16 +116,27 @@ def test_operations_of_an_image_are_as_far_from_the_policy_as_stated(name: str) 
     policy, schedule = policy_and_schedule(name)
     ours, theirs = of_walk(schedule), of_policy(policy)
     for numbers in range(3):
-        of_length = [sum(chance for names, chance in one.items() if len(names) == numbers) for one in (ours, theirs)]
+        of_length = [
+            sum(chance for names, chance in one.items() if len(names) == numbers)
+            for one in (ours, theirs)
+        ]
         assert of_length[0] == pytest.approx(of_length[1], abs=1e-5)
-    distance = sum(abs(ours.get(key, 0.0) - theirs.get(key, 0.0)) for key in {*ours, *theirs}) / 2
+    distance = (
+        sum(abs(ours.get(key, 0.0) - theirs.get(key, 0.0)) for key in {*ours, *theirs})
+        / 2
+    )
     assert distance == pytest.approx(FITTED[name][1], abs=1e-3)
 
 
 def magnitudes_of(schedule: Schedule, n_images: int) -> dict[str, Tensor]:
-    row, spread = (torch.tensor(rows[0], dtype=torch.float32) for rows in (schedule.values, schedule.spread))
+    row, spread = (
+        torch.tensor(rows[0], dtype=torch.float32)
+        for rows in (schedule.values, schedule.spread)
+    )
     means = mean_probabilities(schedule.space, row, spread)
-    draw = draw_with_trace(schedule.space, means, n_images, torch.Generator().manual_seed(0), spread)[0]
+    draw = draw_with_trace(
+        schedule.space, means, n_images, torch.Generator().manual_seed(0), spread
+    )[0]
     found: dict[str, list[Tensor]] = defaultdict(list)
     for number, slot in enumerate(schedule.space.slots):
         found[slot.operation.name].append(draw.magnitudes[draw.slots == number])
@@ -118,11 +155,19 @@ def test_magnitudes_are_as_far_from_the_policy_as_stated(name: str) -> None:
         if operation not in wanted or not len(found):
             continue
         if OPERATIONS[operation].signed:
-            assert (found < 0).double().mean() == pytest.approx(0.5, abs=3 / len(found) ** 0.5)
-        at, shares = (np.array(one) for one in zip(*sorted(wanted[operation].items()), strict=True))
+            assert (found < 0).double().mean() == pytest.approx(
+                0.5, abs=3 / len(found) ** 0.5
+            )
+        at, shares = (
+            np.array(one)
+            for one in zip(*sorted(wanted[operation].items()), strict=True)
+        )
         upto = np.concatenate([[0.0], shares.cumsum() / shares.sum()])
         ordered, rounding = np.sort(found.abs().numpy()), 1e-4 * (1 + at.max())
-        above, below = (np.searchsorted(ordered, at + one) / len(ordered) for one in (rounding, -rounding))
+        above, below = (
+            np.searchsorted(ordered, at + one) / len(ordered)
+            for one in (rounding, -rounding)
+        )
         distance = max(abs(above - upto[1:]).max(), abs(below - upto[:-1]).max())
         assert distance < FITTED[name][2] + 2 / len(found) ** 0.5, operation
 
@@ -136,16 +181,31 @@ def without_walk(name: str) -> Schedule:
 
 def augmented(name: str, image: Tensor) -> Tensor:
     policy = without_walk(name).policy(0)
-    return policy(image.expand(N_IMAGES, -1, -1, -1).contiguous(), torch.Generator().manual_seed(1))
+    return policy(
+        image.expand(N_IMAGES, -1, -1, -1).contiguous(),
+        torch.Generator().manual_seed(1),
+    )
 
 
-@pytest.mark.parametrize(("name", "n"), [("photo", 2), ("oriented", 1), ("overhead", 8), ("overhead-randaugment", 8)])
+@pytest.mark.parametrize(
+    ("name", "n"),
+    [("photo", 2), ("oriented", 1), ("overhead", 8), ("overhead-randaugment", 8)],
+)
 def test_each_symmetry_comes_equally_often(name: str, n: int) -> None:
-    """An eighth of 3 pixels is no shift. All flips and turns of a square are 8, each as likely as the others."""
+    """An eighth of 3 pixels is no shift. All flips and turns of a square are 8, each as
+    likely as the others.
+    """
     image = torch.arange(9.0).reshape(1, 1, 3, 3) / 9
-    versions = [image, image.flip(3), *(one.rot90(k, (2, 3)) for one in (image, image.flip(3)) for k in (1, 2, 3))]
+    versions = [
+        image,
+        image.flip(3),
+        *(one.rot90(k, (2, 3)) for one in (image, image.flip(3)) for k in (1, 2, 3)),
+    ]
     found = augmented(name, image)
-    shares = [(found == version).all(dim=(1, 2, 3)).double().mean().item() for version in versions]
+    shares = [
+        (found == version).all(dim=(1, 2, 3)).double().mean().item()
+        for version in versions
+    ]
     assert shares[:n] == pytest.approx([1 / n] * n, abs=0.02)
     assert sum(shares) == 1
 
@@ -154,24 +214,36 @@ def test_each_symmetry_comes_equally_often(name: str, n: int) -> None:
 def test_crops_are_those_of_random_crop_with_an_eighth_of_padding(name: str) -> None:
     """torchvision's RandomCrop(16, padding=2): 25 places, equally likely."""
     image = torch.rand(1, 1, 16, 16, generator=torch.Generator().manual_seed(0))
-    turned = [image.rot90(k, (2, 3)) for k in range(4)] if name == "overhead" else [image]
+    turned = (
+        [image.rot90(k, (2, 3)) for k in range(4)] if name == "overhead" else [image]
+    )
     turned += [one.flip(3) for one in turned if name != "oriented"]
     found, shares = augmented(name, image), []
     for version in turned:
         padded = TF.pad(version, [2], fill=0.5)
-        crops = [TF.crop(padded, top, left, 16, 16) for top in range(5) for left in range(5)]
-        shares += [(found == crop).all(dim=(1, 2, 3)).double().mean().item() for crop in crops]
-    assert shares == pytest.approx([1 / len(shares)] * len(shares), abs=6 / (N_IMAGES * len(shares)) ** 0.5)
+        crops = [
+            TF.crop(padded, top, left, 16, 16) for top in range(5) for left in range(5)
+        ]
+        shares += [
+            (found == crop).all(dim=(1, 2, 3)).double().mean().item() for crop in crops
+        ]
+    assert shares == pytest.approx(
+        [1 / len(shares)] * len(shares), abs=6 / (N_IMAGES * len(shares)) ** 0.5
+    )
     assert sum(shares) == pytest.approx(1)
 
 
 def test_timm_applies_the_operations_that_timm_applies() -> None:
     auto_augment = pytest.importorskip("timm.data.auto_augment")
-    transform = auto_augment.rand_augment_transform("rand-m9-mstd0.5-inc1", {"translate_const": 100})
+    transform = auto_augment.rand_augment_transform(
+        "rand-m9-mstd0.5-inc1", {"translate_const": 100}
+    )
     theirs: dict[str, list[float]] = defaultdict(list)
     for one in transform.ops:
         name = one.name.removesuffix("Increasing").removesuffix("Rel")
-        one.aug_fn = lambda image, *level, name=name, **_: theirs[name].append(abs(level[0]) if level else 0.0)
+        one.aug_fn = lambda image, *level, name=name, **_: theirs[name].append(
+            abs(level[0]) if level else 0.0
+        )
     with torch.random.fork_rng():
         state = np.random.get_state()
         np.random.seed(0)
@@ -181,27 +253,43 @@ def test_timm_applies_the_operations_that_timm_applies() -> None:
     ours = magnitudes_of(hba.load_policy("timm"), N_IMAGES)
     assert theirs.keys() - ours.keys() == {"SolarizeAdd"}
     for name in theirs.keys() & ours.keys():
-        found, expected = ours[name].abs().double(), torch.tensor(theirs[name], dtype=torch.float64)
-        assert len(found) == pytest.approx(len(expected), abs=8 * len(expected) ** 0.5), name
+        found, expected = (
+            ours[name].abs().double(),
+            torch.tensor(theirs[name], dtype=torch.float64),
+        )
+        assert len(found) == pytest.approx(
+            len(expected), abs=8 * len(expected) ** 0.5
+        ), name
         if OPERATIONS[name].magnitude_range is not None:
             error = float(found.std() + expected.std()) / len(expected) ** 0.5
             # At level 10, Posterize keeps no bit in timm.
             rounding = 0.05 if name == "Posterize" else 0.0
-            assert found.mean() == pytest.approx(float(expected.mean()), abs=6 * error + rounding), name
-            assert found.std() == pytest.approx(float(expected.std()), rel=0.1, abs=4 * rounding), name
+            assert found.mean() == pytest.approx(
+                float(expected.mean()), abs=6 * error + rounding
+            ), name
+            assert found.std() == pytest.approx(
+                float(expected.std()), rel=0.1, abs=4 * rounding
+            ), name
 
 
 def test_timm_has_the_other_numbers_of_timm() -> None:
     data = pytest.importorskip("timm.data")
     transforms = data.create_transform(
-        32, is_training=True, auto_augment="rand-m9-mstd0.5-inc1", re_prob=0.25, re_mode="pixel"
+        32,
+        is_training=True,
+        auto_augment="rand-m9-mstd0.5-inc1",
+        re_prob=0.25,
+        re_mode="pixel",
     ).transforms
     by_name = {type(one).__name__: one for one in transforms}
     assert [*by_name] == [
         "RandomResizedCropAndInterpolation", "RandomHorizontalFlip", "RandAugment", "MaybeToTensor", "Normalize",
         "RandomErasing",
     ]  # fmt: skip
-    crop, erasing = by_name["RandomResizedCropAndInterpolation"], by_name["RandomErasing"]
+    crop, erasing = (
+        by_name["RandomResizedCropAndInterpolation"],
+        by_name["RandomErasing"],
+    )
     assert by_name["RandomHorizontalFlip"].p == TIMM["HorizontalFlip"][0]
     assert crop.scale == (TIMM["ResizedCrop"][1], 1)
     assert crop.ratio == (1 / CROP_RATIO, CROP_RATIO)
@@ -210,9 +298,14 @@ def test_timm_has_the_other_numbers_of_timm() -> None:
     assert np.exp(erasing.log_aspect_ratio) == pytest.approx(ASPECTS, abs=0.04)
     mixup, row = data.Mixup(mixup_alpha=0.8, cutmix_alpha=1.0), hba.load_policy("timm")
     mixing = Mixing.of(row.space, row.values[0])
-    assert (mixing.mixup_alpha, mixing.cutmix_alpha) == (mixup.mixup_alpha, mixup.cutmix_alpha)
+    assert (mixing.mixup_alpha, mixing.cutmix_alpha) == (
+        mixup.mixup_alpha,
+        mixup.cutmix_alpha,
+    )
     assert mixing.mixup_probability == mixup.mix_prob * (1 - mixup.switch_prob)
-    assert (1 - mixing.mixup_probability) * mixing.cutmix_probability == mixup.mix_prob * mixup.switch_prob
+    assert (
+        1 - mixing.mixup_probability
+    ) * mixing.cutmix_probability == mixup.mix_prob * mixup.switch_prob
 
 
 def test_recipes_are_schedules_by_name(tmp_path: Path) -> None:
@@ -222,10 +315,17 @@ def test_recipes_are_schedules_by_name(tmp_path: Path) -> None:
         schedule.save(tmp_path / f"{name}.json")
         loaded = hba.load_policy(tmp_path / f"{name}.json")
         np.testing.assert_array_equal(loaded.values, schedule.values)
-        assert ScheduleAugmentation(loaded).definition == ScheduleAugmentation(schedule).definition
+        assert (
+            ScheduleAugmentation(loaded).definition
+            == ScheduleAugmentation(schedule).definition
+        )
         assert [*named_rows(name, [])] == [name]
         assert all(hba.export(name, target) for target in TARGETS)
-    for wrong, meant in (("phto", "photo"), ("Overhead", "overhead"), ("randaugmnt", "randaugment")):
+    for wrong, meant in (
+        ("phto", "photo"),
+        ("Overhead", "overhead"),
+        ("randaugmnt", "randaugment"),
+    ):
         with pytest.raises(ScheduleError, match=f"did you mean {meant}"):
             hba.load_policy(wrong)
 
@@ -237,12 +337,23 @@ def test_none_changes_nothing_and_begins_searches_of_every_space() -> None:
     assert torch.equal(schedule.policy(0)(images), images)
 
 
-def test_a_recipe_takes_the_mean_colour_of_the_training_images_unless_it_was_given_another() -> None:
-    train = LabelledImages(torch.full((2, 3, 16, 16), 51, dtype=torch.uint8), torch.zeros(2, dtype=torch.int64))
+def test_a_recipe_takes_the_mean_colour_of_the_training_images_unless_it_was_given_another() -> (
+    None
+):
+    train = LabelledImages(
+        torch.full((2, 3, 16, 16), 51, dtype=torch.uint8),
+        torch.zeros(2, dtype=torch.int64),
+    )
     white, recipe = torch.ones(64, 3, 16, 16), without_walk("oriented")
-    for schedule, fill in ((recipe, 0.2), (dataclasses.replace(recipe, fill=(0.75,) * 3), 0.75)):
+    for schedule, fill in (
+        (recipe, 0.2),
+        (dataclasses.replace(recipe, fill=(0.75,) * 3), 0.75),
+    ):
         (augment,) = ScheduleAugmentation(schedule).by_epoch(1, train)
         levels = augment(white, torch.Generator().manual_seed(0)).unique()
         assert levels.tolist() == pytest.approx([fill, 1.0])
-    given = [ScheduleAugmentation(dataclasses.replace(recipe, provenance=one)) for one in ({}, recipe.provenance)]
+    given = [
+        ScheduleAugmentation(dataclasses.replace(recipe, provenance=one))
+        for one in ({}, recipe.provenance)
+    ]
     assert given[0].definition != given[1].definition

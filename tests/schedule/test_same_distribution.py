@@ -1,4 +1,6 @@
-"""What a training of your own gets from transform() is what hba evaluate trains on, for every stage."""
+"""What a training of your own gets from transform() is what hba evaluate trains on, for
+every stage.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +23,9 @@ WALK = tuple(OPERATIONS[name] for name in ("Rotate", "Solarize", "Contrast", "Cu
 N_IMAGES = 10_000
 
 
-def schedule_of(operations: tuple[Operation, ...], probability: float, share: float) -> Schedule:
+def schedule_of(
+    operations: tuple[Operation, ...], probability: float, share: float
+) -> Schedule:
     """Magnitudes at a share of the way from the identity to the end of the range."""
     n_walk = len([one for one in operations if one in WALK])
     space = SearchSpace(operations, 1, (0.2, 0.3, 0.5) if n_walk else (1.0,))
@@ -34,7 +38,9 @@ def schedule_of(operations: tuple[Operation, ...], probability: float, share: fl
 
 def noise(*shape: int) -> Tensor:
     """Whole levels, which PIL and arrays can hold."""
-    levels: Tensor = torch.randint(0, 256, shape, generator=torch.Generator().manual_seed(0)) / 255
+    levels: Tensor = (
+        torch.randint(0, 256, shape, generator=torch.Generator().manual_seed(0)) / 255
+    )
     return levels
 
 
@@ -44,10 +50,21 @@ def evaluated(schedule: Schedule, images: Tensor, seed: int) -> Tensor:
 
 
 ROUNDED = (
-    *("ResizedCrop", "Contrast", "BrightnessJitter", "ContrastJitter", "Hue", "Saturation", "Gamma", "Gray"),
+    *(
+        "ResizedCrop",
+        "Contrast",
+        "BrightnessJitter",
+        "ContrastJitter",
+        "Hue",
+        "Saturation",
+        "Gamma",
+        "Gray",
+    ),
     *("Blur", "Noise", "Perspective", "Elastic"),
 )
-"""Operations whose result is no whole level; what comes after them makes more of the rounding."""
+"""Operations whose result is no whole level; what comes after them makes more of the
+rounding.
+"""
 
 FORMS: dict[str, Callable[[Tensor], Any]] = {
     "float": lambda image: image,
@@ -65,7 +82,9 @@ def levels_of(image: Any) -> Tensor:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_draw_gives_the_same_image(form: str) -> None:
-    """With the same random numbers, all stages one after the other; other forms are rounded after each of them."""
+    """With the same random numbers, all stages one after the other; other forms are
+    rounded after each of them.
+    """
     tolerance, operations = 1e-3 if form == "float" else 1.0, (*ON_IMAGES, *WALK)
     if form != "float":
         operations = tuple(one for one in operations if one.name not in ROUNDED)
@@ -86,26 +105,44 @@ def test_rates_and_means_over_many_images_are_alike(operation: Operation) -> Non
     images = noise(1, 3, 6, 8).expand(N_IMAGES, -1, -1, -1)
     torch.manual_seed(1)
     both = schedule.transform()(images), evaluated(schedule, images, 2)
-    rates = [float((one != images).flatten(1).any(dim=1).double().mean()) for one in both]
+    rates = [
+        float((one != images).flatten(1).any(dim=1).double().mean()) for one in both
+    ]
     # A shift or an erased area can be of no pixels, and some draws round to no change.
     assert rates[0] <= 0.3 + 4 * (0.21 / N_IMAGES) ** 0.5
     assert rates[0] == pytest.approx(rates[1], abs=4 * (2 * 0.21 / N_IMAGES) ** 0.5)
     if operation.magnitude_range is None:
         assert rates[0] == pytest.approx(0.3, abs=0.02)
-    means, deviations = ([take(one) for one in both] for take in (lambda one: one.mean(0), lambda one: one.std(0)))
+    means, deviations = (
+        [take(one) for one in both]
+        for take in (lambda one: one.mean(0), lambda one: one.std(0))
+    )
     error = 5 * (deviations[0] ** 2 + deviations[1] ** 2).div(N_IMAGES).sqrt() + 1e-6
     assert ((means[0] - means[1]).abs() <= error).all()
 
 
 def test_single_images_are_changed_as_often_as_images_of_batches() -> None:
-    """Arrays by draws of their own: all 8 symmetries of a square with the probabilities of flips and turns."""
-    operations = tuple(STAGED[name] for name in ("HorizontalFlip", "VerticalFlip", "QuarterTurn"))
+    """Arrays by draws of their own: all 8 symmetries of a square with the probabilities
+    of flips and turns.
+    """
+    operations = tuple(
+        STAGED[name] for name in ("HorizontalFlip", "VerticalFlip", "QuarterTurn")
+    )
     schedule, image = schedule_of(operations, 0.4, 0.0), noise(3, 2, 2)
     transform, given = schedule.transform(), FORMS["array"](image)
     torch.manual_seed(3)
     singles = [levels_of(transform(given)).numpy().tobytes() for _ in range(N_IMAGES)]
-    batch = evaluated(schedule, image.expand(N_IMAGES, -1, -1, -1), 4).double().mul(255).round().numpy()
-    counts = [{key: of.count(key) for key in {*of}} for of in (singles, [one.tobytes() for one in batch])]
+    batch = (
+        evaluated(schedule, image.expand(N_IMAGES, -1, -1, -1), 4)
+        .double()
+        .mul(255)
+        .round()
+        .numpy()
+    )
+    counts = [
+        {key: of.count(key) for key in {*of}}
+        for of in (singles, [one.tobytes() for one in batch])
+    ]
     assert counts[0].keys() == counts[1].keys()
     assert len(counts[0]) == 8
     for key, count in counts[0].items():

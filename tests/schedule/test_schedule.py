@@ -1,4 +1,6 @@
-"""A schedule: one row of values and of spread per epoch, read in between and stretched, alone or with regularizers."""
+"""A schedule: one row of values and of spread per epoch, read in between and stretched,
+alone or with regularizers.
+"""
 
 import math
 import pickle
@@ -17,7 +19,9 @@ from hba.regularization.regularizer import Hyperparameter
 from hba.schedule.schedule import Schedule
 
 SPACE = SearchSpace((OPERATIONS["Rotate"], OPERATIONS["Invert"]), copies=1)
-"""Columns: Rotate.1.probability [0, 1], Rotate.1.magnitude [0, 30], Invert.1.probability [0, 1]."""
+"""Columns: Rotate.1.probability [0, 1], Rotate.1.magnitude [0, 30],
+Invert.1.probability [0, 1].
+"""
 ROW = [0.5, 12.0, 0.25]
 VALUES = np.array([ROW, [0.25, 6.0, 1.0], [1.0, 0.0, 0.0]])
 SPREAD = np.array([[0.0], [1.0], [0.5]])
@@ -25,22 +29,32 @@ LOW, HIGH = np.array(SearchSpace().ranges).T
 
 
 def random_schedule(epochs: int) -> Schedule:
-    return Schedule(SearchSpace(), LOW + (HIGH - LOW) * np.random.default_rng(0).random((epochs, len(LOW))))
+    return Schedule(
+        SearchSpace(),
+        LOW + (HIGH - LOW) * np.random.default_rng(0).random((epochs, len(LOW))),
+    )
 
 
 def interpolated(values: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """numpy's linear interpolation of every column at fractional row numbers."""
-    return np.stack([np.interp(positions, np.arange(len(values)), column) for column in values.T], axis=1)
+    return np.stack(
+        [np.interp(positions, np.arange(len(values)), column) for column in values.T],
+        axis=1,
+    )
 
 
 @settings(max_examples=60)
 @given(st.integers(1, 40), st.integers(2, 90), st.floats(0, 1))
-def test_rows_in_between_are_numpys_linear_interpolation(epochs: int, new_epochs: int, fraction: float) -> None:
+def test_rows_in_between_are_numpys_linear_interpolation(
+    epochs: int, new_epochs: int, fraction: float
+) -> None:
     schedule = random_schedule(epochs)
     place = schedule.position(fraction)
     assert math.isclose(place, fraction * (epochs - 1))
     np.testing.assert_allclose(
-        schedule.values_at(place), interpolated(schedule.values, np.array([place]))[0], atol=1e-10
+        schedule.values_at(place),
+        interpolated(schedule.values, np.array([place]))[0],
+        atol=1e-10,
     )
     stretched = schedule.stretched(new_epochs)
     expected = interpolated(schedule.values, np.linspace(0, epochs - 1, new_epochs))
@@ -51,16 +65,22 @@ def test_rows_in_between_are_numpys_linear_interpolation(epochs: int, new_epochs
 
 
 def test_values_that_stay_at_an_end_of_their_range_can_be_stretched() -> None:
-    """A search often ends at a bound; rounding in the interpolation must not carry it out of the range."""
+    """A search often ends at a bound; rounding in the interpolation must not carry it
+    out of the range.
+    """
     for row in (LOW, HIGH):
         for epochs in (2, 3, 7, 200):
             schedule = Schedule(SearchSpace(), np.tile(row, (epochs, 1)))
             for new_epochs in (1, 4, 6, 7, 10, 50, 199):
-                np.testing.assert_allclose(schedule.stretched(new_epochs).values, np.tile(row, (new_epochs, 1)))
+                np.testing.assert_allclose(
+                    schedule.stretched(new_epochs).values, np.tile(row, (new_epochs, 1))
+                )
 
 
 def test_the_spread_is_stretched_as_the_values_are_and_all_else_is_kept() -> None:
-    schedule = Schedule(SPACE, VALUES, (0.1, 0.2, 0.3), {"dataset": "digits"}, spread=SPREAD)
+    schedule = Schedule(
+        SPACE, VALUES, (0.1, 0.2, 0.3), {"dataset": "digits"}, spread=SPREAD
+    )
     stretched = schedule.stretched(5)
     assert stretched.spread[:, 1].tolist() == [0.0, 0.5, 1.0, 0.75, 0.5]
     assert schedule.spread_at(1.5).tolist() == [0.75] * 3
@@ -70,13 +90,22 @@ def test_the_spread_is_stretched_as_the_values_are_and_all_else_is_kept() -> Non
         {"dataset": "digits"},
     )
     for given_spread in (np.array(0.75), np.array([0.5, 1.0, 0.0]), SPREAD):
-        assert (Schedule(SPACE, VALUES, spread=given_spread).spread == given_spread * np.ones((3, 3))).all()
+        assert (
+            Schedule(SPACE, VALUES, spread=given_spread).spread
+            == given_spread * np.ones((3, 3))
+        ).all()
     other = stretched.with_spread(0.75)
     assert other.is_stretched
     assert (other.spread == 0.75).all()
     np.testing.assert_array_equal(other.values, stretched.values)
-    counted = Schedule(SearchSpace(SPACE.operations, 1, searches_count=True), np.tile([*ROW, 0.5, 0.5], (3, 1)))
-    assert counted.with_spread(0.75, probabilities=False).spread.tolist() == [[0.0, 0.75, 0.0, 0.0, 0.0]] * 3
+    counted = Schedule(
+        SearchSpace(SPACE.operations, 1, searches_count=True),
+        np.tile([*ROW, 0.5, 0.5], (3, 1)),
+    )
+    assert (
+        counted.with_spread(0.75, probabilities=False).spread.tolist()
+        == [[0.0, 0.75, 0.0, 0.0, 0.0]] * 3
+    )
     assert counted.only(2).epochs == counted.averaged().epochs == 1
 
 
@@ -85,7 +114,9 @@ def test_the_policy_of_an_epoch_has_its_row_spread_and_colour() -> None:
     for epoch in range(3):
         policy = schedule.policy(epoch)
         assert (policy.space, policy.fill) == (SPACE, (0.1, 0.2, 0.3))
-        torch.testing.assert_close(policy.values, torch.tensor(VALUES[epoch], dtype=torch.float32))
+        torch.testing.assert_close(
+            policy.values, torch.tensor(VALUES[epoch], dtype=torch.float32)
+        )
     assert schedule.policy(0).spread is None
     assert torch.equal(schedule.policy(2).spread, torch.full((3,), 0.5))  # type: ignore[arg-type]
 
@@ -127,8 +158,14 @@ def test_what_is_no_schedule_is_refused() -> None:
             Schedule(SPACE, VALUES, spread=spread)  # type: ignore[arg-type]
     schedule = Schedule(SPACE, VALUES)
     for refused in (
-        *(lambda place=place: schedule.values_at(place) for place in (-0.001, 2.001, math.nan)),
-        *(lambda place=place: schedule.position(place) for place in (-0.001, 1.001, math.nan)),
+        *(
+            lambda place=place: schedule.values_at(place)
+            for place in (-0.001, 2.001, math.nan)
+        ),
+        *(
+            lambda place=place: schedule.position(place)
+            for place in (-0.001, 1.001, math.nan)
+        ),
         *(lambda epochs=epochs: schedule.stretched(epochs) for epochs in (0, -3)),
         *(lambda epoch=epoch: schedule.policy(epoch) for epoch in (-1, 3)),
     ):
@@ -140,17 +177,27 @@ def test_values_on_a_log_scale_are_stretched_and_averaged_by_their_logarithms() 
     space = SearchSpace(
         (),
         count_probabilities=(1.0,),
-        regularizers=(Hyperparameter("weight_decay", 1e-6, 0.1, 1e-3, "log"), *alone().space.regularizers[:1]),
+        regularizers=(
+            Hyperparameter("weight_decay", 1e-6, 0.1, 1e-3, "log"),
+            *alone().space.regularizers[:1],
+        ),
     )
     schedule = Schedule(space, np.array([[1e-5, 0.1], [1e-3, 0.3]]))
-    np.testing.assert_allclose(schedule.stretched(3).values, [[1e-5, 0.1], [1e-4, 0.2], [1e-3, 0.3]])
+    np.testing.assert_allclose(
+        schedule.stretched(3).values, [[1e-5, 0.1], [1e-4, 0.2], [1e-3, 0.3]]
+    )
     np.testing.assert_allclose(schedule.averaged().values, [[1e-4, 0.2]])
     assert np.array_equal(schedule.stretched(2).values, schedule.values)
 
 
 def test_a_regularizer_has_no_spread() -> None:
     schedule, expected = both(spread=0.5), [0.5, 0.5, 0.5, 0, 0, 0, 0]
-    for one in (schedule, both(spread=[[0.5]] * 3), both().with_spread(0.5), schedule.stretched(2)):
+    for one in (
+        schedule,
+        both(spread=[[0.5]] * 3),
+        both().with_spread(0.5),
+        schedule.stretched(2),
+    ):
         np.testing.assert_array_equal(one.spread, [expected] * one.epochs)
     assert not alone().with_spread(0.5).spread.any()
     with pytest.raises(ScheduleError, match="spread must be finite"):
@@ -162,23 +209,40 @@ def test_regularizers_have_their_values_by_name() -> None:
         "dropout.fc1": 0.31, "weight_decay": 0.01, "label_smoothing": 0.25, "input_dropout.rate": 0.4,
     }  # fmt: skip
     assert both().without_regularizers().regularization(0) == {}
-    whole = SearchSpace((), count_probabilities=(1.0,), regularizers=(Hyperparameter("n", 0, 9, 4, whole=True),))
+    whole = SearchSpace(
+        (),
+        count_probabilities=(1.0,),
+        regularizers=(Hyperparameter("n", 0, 9, 4, whole=True),),
+    )
     assert Schedule(whole, np.array([[6.25]])).regularization(0) == {"n": 6.0}
 
 
-def test_transform_and_policy_have_the_operations_alone_and_say_what_they_leave_out() -> None:
-    schedule, names = both(spread=0.5), r"dropout\.fc1, weight_decay, label_smoothing, input_dropout\.rate"
+def test_transform_and_policy_have_the_operations_alone_and_say_what_they_leave_out() -> (
+    None
+):
+    schedule, names = (
+        both(spread=0.5),
+        r"dropout\.fc1, weight_decay, label_smoothing, input_dropout\.rate",
+    )
     with pytest.warns(UserWarning, match=names) as warned:
         transform = schedule.transform()
     assert warned[0].filename == __file__, "the caller is told"
     with pytest.warns(UserWarning, match=names):
         policy = schedule.policy(1)
-    assert policy.space == transform.schedule.space == schedule.without_regularizers().space
+    assert (
+        policy.space
+        == transform.schedule.space
+        == schedule.without_regularizers().space
+    )
     assert policy.values.tolist() == POLICY[1]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         schedule.without_regularizers().transform()
         schedule.without_regularizers().policy(1)
-    for refused in (alone().transform, lambda: alone().policy(0), alone().without_regularizers):
+    for refused in (
+        alone().transform,
+        lambda: alone().policy(0),
+        alone().without_regularizers,
+    ):
         with pytest.raises(ScheduleError, match="no operations"):
             refused()

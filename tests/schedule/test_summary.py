@@ -1,4 +1,6 @@
-"""What a schedule amounts to: strengths, changes and reach, by hand, by every outcome of small walks, and by draws."""
+"""What a schedule amounts to: strengths, changes and reach, by hand, by every outcome
+of small walks, and by draws.
+"""
 
 import itertools
 import math
@@ -33,19 +35,42 @@ from hba.training.mixing import draw_shares
 N_DRAWS = 200_000
 
 
-def schedule_of(names: list[str], rows: list[list[float]], copies: int = 1, **provenance: Any) -> Schedule:
-    space = SearchSpace(tuple(OPERATIONS[name] for name in names), copies, count_probabilities=(0.5, 0.5))
+def schedule_of(
+    names: list[str], rows: list[list[float]], copies: int = 1, **provenance: Any
+) -> Schedule:
+    space = SearchSpace(
+        tuple(OPERATIONS[name] for name in names),
+        copies,
+        count_probabilities=(0.5, 0.5),
+    )
     return Schedule(space, np.array(rows), provenance=provenance)
 
 
-ROTATE_TWICE = schedule_of(["Rotate"], [[0.0, 30.0, 0.0, 0.0], [0.2, 15.0, 0.6, 3.0], [1.0, 30.0, 0.5, 15.0]], copies=2)
-"""Columns: probability and magnitude of copy 1, of copy 2; range [0, 30] degrees, 0 does nothing."""
+ROTATE_TWICE = schedule_of(
+    ["Rotate"],
+    [[0.0, 30.0, 0.0, 0.0], [0.2, 15.0, 0.6, 3.0], [1.0, 30.0, 0.5, 15.0]],
+    copies=2,
+)
+"""Columns: probability and magnitude of copy 1, of copy 2; range [0, 30] degrees, 0
+does nothing.
+"""
 
 
 def test_epochs_are_chosen_with_both_ends() -> None:
-    for epochs, expected in ((1, (0,)), (2, (0, 1)), (3, (0, 1, 2)), (4, (0, 2, 3)), (300, (0, 150, 299))):
+    for epochs, expected in (
+        (1, (0,)),
+        (2, (0, 1)),
+        (3, (0, 1, 2)),
+        (4, (0, 2, 3)),
+        (300, (0, 150, 299)),
+    ):
         assert key_epochs(schedule_of(["Invert"], [[0.5]] * epochs)) == expected
-    assert (spaced(1, 5), spaced(3, 5), spaced(9, 3), spaced(100, 4)) == ([0], [0, 1, 2], [0, 4, 8], [0, 33, 66, 99])
+    assert (spaced(1, 5), spaced(3, 5), spaced(9, 3), spaced(100, 4)) == (
+        [0],
+        [0, 1, 2],
+        [0, 4, 8],
+        [0, 33, 66, 99],
+    )
 
 
 def test_means_are_over_copies_and_strength_is_of_each_copy() -> None:
@@ -57,10 +82,17 @@ def test_means_are_over_copies_and_strength_is_of_each_copy() -> None:
     (summary,) = summarize(ROTATE_TWICE, (2, 0))
     assert summary.probability == pytest.approx((0.75, 0.0))
     row = [0.5, 12.0, 0.5, 18.0, 0.5, 1.45, 0.7, 0.62]
-    by_name = {one.operation.name: one for one in summarize(schedule_of(["Rotate", "Brightness"], [row], 2), (0,))}
+    by_name = {
+        one.operation.name: one
+        for one in summarize(schedule_of(["Rotate", "Brightness"], [row], 2), (0,))
+    }
     assert by_name["Rotate"].shown_magnitudes == ((15.0,),)
-    assert by_name["Brightness"].shown_magnitudes == ((1.45, 0.62),), "a mean would hide them"
-    np.testing.assert_array_equal(copies_of(ROTATE_TWICE, OPERATIONS["Rotate"], "magnitude")[1], [15.0, 3.0])
+    assert by_name["Brightness"].shown_magnitudes == ((1.45, 0.62),), (
+        "a mean would hide them"
+    )
+    np.testing.assert_array_equal(
+        copies_of(ROTATE_TWICE, OPERATIONS["Rotate"], "magnitude")[1], [15.0, 3.0]
+    )
 
 
 def test_strength_is_how_far_a_magnitude_is_from_doing_nothing() -> None:
@@ -68,7 +100,8 @@ def test_strength_is_how_far_a_magnitude_is_from_doing_nothing() -> None:
         # What does nothing is at an end of the range, or in the middle of [0.1, 1.9].
         ("ShearX", 0.3, 1.0), ("ShearX", 0.0, 0.0), ("TranslateY", 0.09, 0.2), ("Cutout", 0.05, 0.25),
         ("Brightness", 1.0, 0.0), ("Color", 0.1, 1.0), ("Contrast", 1.9, 1.0), ("Sharpness", 1.45, 0.5),
-        # The higher the magnitude, the weaker: bits kept of 8, and levels below 256 that stay.
+        # The higher the magnitude, the weaker: bits kept of 8, and levels below 256
+        # that stay.
         ("Posterize", 8.0, 0.0), ("Posterize", 6.0, 0.25), ("Solarize", 0.0, 1.0), ("Solarize", 255.0, 1 / 256),
     ]:  # fmt: skip
         (summary,) = summarize(schedule_of([name], [[1.0, magnitude]]), (0,))
@@ -88,32 +121,61 @@ def test_an_operation_of_any_epoch_is_used() -> None:
 
 def test_a_band_is_one_spread_of_logits_to_either_side() -> None:
     schedule = schedule_of(["Rotate", "Invert"], [[0.2, 12.0, 0.5], [1.0, 30.0, 0.0]])
-    schedule = Schedule(schedule.space, schedule.values, spread=np.array([[1.0, 0.5, 0.0], [1.0, 2.0, 3.0]]))
+    schedule = Schedule(
+        schedule.space,
+        schedule.values,
+        spread=np.array([[1.0, 0.5, 0.0], [1.0, 2.0, 3.0]]),
+    )
     for sign, end in zip((-1, 1), band(schedule), strict=True):
         expected = [expit(logit(0.2) + sign), 30 * expit(logit(0.4) + 0.5 * sign), 0.5]
         np.testing.assert_allclose(end.values, [expected, [1.0, 30.0, 0.0]])
 
 
 def test_the_strongest_at_the_last_epoch_asked_for_comes_first() -> None:
-    # Columns: Invert's probability, Rotate's probability and magnitude, Posterize's, Equalize's probability.
+    # Columns: Invert's probability, Rotate's probability and magnitude, Posterize's,
+    # Equalize's probability.
     rows = [[0.9, 0.5, 15.0, 1.0, 8.0, 0.1], [0.3, 1.0, 15.0, 1.0, 6.0, 0.4]]
     schedule = schedule_of(["Invert", "Rotate", "Posterize", "Equalize"], rows)
-    for epochs, expected in (((0, 1), [0.5, 0.4, 0.3, 0.25]), ((1, 0), [0.9, 0.25, 0.1, 0.0])):
-        assert [one.strength[-1] for one in summarize(schedule, epochs)] == pytest.approx(expected)
+    for epochs, expected in (
+        ((0, 1), [0.5, 0.4, 0.3, 0.25]),
+        ((1, 0), [0.9, 0.25, 0.1, 0.0]),
+    ):
+        assert [
+            one.strength[-1] for one in summarize(schedule, epochs)
+        ] == pytest.approx(expected)
 
 
 def test_changes_are_from_where_the_search_began() -> None:
     """All began at 5 % of their ranges: [0, 1], [0, 30] degrees, [0, 8] bits."""
-    names, rows = ["Equalize", "Rotate", "Posterize"], [[0.3, 0.1, 2.0, 0.1, 7.6], [0.9, 0.05, 16.5, 0.85, 0.4]]
+    names, rows = (
+        ["Equalize", "Rotate", "Posterize"],
+        [
+            [0.3, 0.1, 2.0, 0.1, 7.6],
+            [0.9, 0.05, 16.5, 0.85, 0.4],
+        ],
+    )
     found = changes(schedule_of(names, rows, settings={"initial_fraction": 0.05}), 1)
     assert [change.operation.name for change in found] == names
     assert found[0].probability == pytest.approx((0.05, 0.9))
     assert found[1].shown_magnitudes == pytest.approx(np.array([[1.5], [16.5]]))
-    for settings in (None, 3, {}, {"initial_fraction": "0.5"}, {"initial_fraction": 2.0}, {"initial_fraction": True}):
+    for settings in (
+        None,
+        3,
+        {},
+        {"initial_fraction": "0.5"},
+        {"initial_fraction": 2.0},
+        {"initial_fraction": True},
+    ):
         schedule = schedule_of(["Equalize"], [[0.2], [0.6]], settings=settings)
         assert start_of(schedule) is None
-        assert changes(schedule, 1)[0].probability == pytest.approx((0.2, 0.6)), "from the first epoch"
-    start = start_of(schedule_of(["Rotate", "Invert"], [[0.5, 15.0, 0.5]], settings={"init": "randaugment"}))
+        assert changes(schedule, 1)[0].probability == pytest.approx((0.2, 0.6)), (
+            "from the first epoch"
+        )
+    start = start_of(
+        schedule_of(
+            ["Rotate", "Invert"], [[0.5, 15.0, 0.5]], settings={"init": "randaugment"}
+        )
+    )
     assert start == pytest.approx([0.5, 9.0, 0.2])
 
 
@@ -126,27 +188,43 @@ def test_magnitudes_of_opposite_copies_are_shown_one_by_one() -> None:
         ("Brightness", (1.0, 1.4), (0.8, 1.0), [[1.2], [0.9]]),
         ("Rotate", (3.0, 9.0), (0.0, 30.0), [[6.0], [15.0]]),
     ]:
-        rows = [[0.5, magnitudes[0], 0.5, magnitudes[1]] for magnitudes in (before, after)]
+        rows = [
+            [0.5, magnitudes[0], 0.5, magnitudes[1]] for magnitudes in (before, after)
+        ]
         (change,) = changes(schedule_of([name], rows, copies=2), 1)
         assert change.shown_magnitudes == pytest.approx(np.array(shown))
 
 
-def of_probabilities(probabilities: tuple[float, ...], copies: int, counts: tuple[float, ...]) -> Schedule:
+def of_probabilities(
+    probabilities: tuple[float, ...], copies: int, counts: tuple[float, ...]
+) -> Schedule:
     """Of operations without magnitude, a probability for each copy."""
     names = ("AutoContrast", "Invert", "Equalize")[: len(probabilities) // copies]
-    return Schedule(SearchSpace(tuple(OPERATIONS[name] for name in names), copies, counts), np.array([probabilities]))
+    return Schedule(
+        SearchSpace(tuple(OPERATIONS[name] for name in names), copies, counts),
+        np.array([probabilities]),
+    )
 
 
 def enumerated(schedule: Schedule) -> tuple[list[float], list[float], float]:
-    """Shares, how often each is applied, and share unchanged, by going through every order and every set that fires."""
+    """Shares, how often each is applied, and share unchanged, by going through every
+    order and every set that fires.
+    """
     space, values = schedule.space, schedule.values[0]
     n = len(space.slots)
-    shares, applications, unchanged = np.zeros(len(space.operations)), np.zeros(len(space.operations)), 0.0
+    shares, applications, unchanged = (
+        np.zeros(len(space.operations)),
+        np.zeros(len(space.operations)),
+        0.0,
+    )
     for count, chance in enumerate(space.count_probabilities):
         for order in itertools.permutations(range(n)):
             for fires in itertools.product((False, True), repeat=n):
                 weight = chance / math.factorial(n)
-                weight *= math.prod(p if fired else 1 - p for p, fired in zip(values, fires, strict=True))
+                weight *= math.prod(
+                    p if fired else 1 - p
+                    for p, fired in zip(values, fires, strict=True)
+                )
                 applied = [slot for slot in order if fires[slot]][:count]
                 for operation in {slot // space.copies for slot in applied}:
                     shares[operation] += weight
@@ -166,25 +244,40 @@ def test_reach_is_that_of_all_orders_and_outcomes() -> None:
         ((0.4, 0.7), 2, (1.0,)),
     ]:
         schedule = of_probabilities(probabilities, copies, counts)
-        found, (shares, applications, unchanged) = reach(schedule, 0), enumerated(schedule)
+        found, (shares, applications, unchanged) = (
+            reach(schedule, 0),
+            enumerated(schedule),
+        )
         assert list(found.shares.values()) == pytest.approx(shares)
         mean = sum(number * share for number, share in enumerate(found.numbers))
         assert (mean, found.numbers[0]) == pytest.approx((sum(applications), unchanged))
 
 
 def test_reach_is_what_draws_say() -> None:
-    space = SearchSpace(tuple(OPERATIONS.values())[:5], 2, (0.1, 0.2, 0.3, 0.4), searches_count=True)
+    space = SearchSpace(
+        tuple(OPERATIONS.values())[:5], 2, (0.1, 0.2, 0.3, 0.4), searches_count=True
+    )
     low, high = np.array(space.ranges).T
-    searched = Schedule(space, low + (high - low) * np.random.default_rng(0).random((1, space.n)))
-    for schedule in (hba.load_policy("digits").only(150), searched, searched.with_spread(1.0)):
+    searched = Schedule(
+        space, low + (high - low) * np.random.default_rng(0).random((1, space.n))
+    )
+    for schedule in (
+        hba.load_policy("digits").only(150),
+        searched,
+        searched.with_spread(1.0),
+    ):
         draw = schedule.policy(0).draw(N_DRAWS, torch.Generator().manual_seed(0))
-        operations = torch.where(draw.slots < 0, -1, draw.slots // schedule.space.copies)
+        operations = torch.where(
+            draw.slots < 0, -1, draw.slots // schedule.space.copies
+        )
         found = reach(schedule, 0)
         for number, share in enumerate(found.shares.values()):
             drawn = (operations == number).any(dim=1).double().mean().item()
             assert abs(drawn - share) < 5 * math.sqrt(share * (1 - share) / N_DRAWS)
         counted = (operations >= 0).sum(dim=1)
-        numbers = [(counted == k).double().mean().item() for k in range(len(found.numbers))]
+        numbers = [
+            (counted == k).double().mean().item() for k in range(len(found.numbers))
+        ]
         assert found.numbers == pytest.approx(numbers, abs=0.005)
 
 
@@ -198,38 +291,68 @@ def test_reach_outside_the_walk_is_what_draws_say() -> None:
         assert found.shares[slot.operation.name] == pytest.approx(drawn, abs=0.005)
     assert found.shares["Rotate"] == found.numbers[1] == pytest.approx(0.375)
     none = (draw.slots < 0).all(dim=1).double().mean().item()
-    assert f"{100 * none:.0f} % of the images get none. 62 % of the batches are mixed." in reach_line(schedule, 1)
+    assert (
+        f"{100 * none:.0f} % of the images get none. 62 % of the batches are mixed."
+        in reach_line(schedule, 1)
+    )
     mixing = Mixing.of(space, schedule.values[1])
-    shares = torch.stack([draw_shares(mixing, 64, 64, generator) for _ in range(n_batches)]).flatten(1)
+    shares = torch.stack(
+        [draw_shares(mixing, 64, 64, generator) for _ in range(n_batches)]
+    ).flatten(1)
     is_one = shares.amin(1) == shares.amax(1)
-    by_mixup, by_cutmix = (is_one & (shares[:, 0] < 1)).double().mean(), (~is_one).double().mean()
+    by_mixup, by_cutmix = (
+        (is_one & (shares[:, 0] < 1)).double().mean(),
+        (~is_one).double().mean(),
+    )
     assert (found.shares["Mixup"], found.shares["CutMix"]) == (0.25, 0.375)
     assert (by_mixup, by_cutmix) == pytest.approx((0.25, 0.375), abs=0.025)
 
 
 def test_operations_outside_the_walk_have_strengths_and_changes() -> None:
-    settings = {"initial_fraction": 0.5, "start": {"HorizontalFlip": 0.75, "Rotate.magnitude": 6.0}}
-    strengths = {one.operation.name: one.strength[-1] for one in summarize(staged(), (0, 1))}
-    # The crop of at least half of the area is 0.5 / 0.92 of the way from the whole image to its range's end.
-    expected = {"HorizontalFlip": 0.25, "ResizedCrop": 0.5 * 0.5 / 0.92, "Rotate": 0.75 * 0.8, "Mixup": 0.125}
+    settings = {
+        "initial_fraction": 0.5,
+        "start": {"HorizontalFlip": 0.75, "Rotate.magnitude": 6.0},
+    }
+    strengths = {
+        one.operation.name: one.strength[-1] for one in summarize(staged(), (0, 1))
+    }
+    # The crop of at least half of the area is 0.5 / 0.92 of the way from the whole
+    # image to its range's end.
+    expected = {
+        "HorizontalFlip": 0.25,
+        "ResizedCrop": 0.5 * 0.5 / 0.92,
+        "Rotate": 0.75 * 0.8,
+        "Mixup": 0.125,
+    }
     assert strengths == pytest.approx({**expected, "CutMix": 0.5})
     moved = {one.operation.name: one for one in changes(staged(settings=settings), 1)}
     assert moved["HorizontalFlip"].probability == pytest.approx((0.75, 0.25))
     assert moved["Rotate"].magnitude == pytest.approx((6.0, 24.0))
     assert moved["CutMix"].magnitude == pytest.approx((0.5, 1.0))
     for start in ("Rotate", {"Rotate": 2.0}, {"Color": 0.5}, {"Rotate": "much"}):
-        assert start_of(staged(settings={**settings, "start": start})) is None, "from another program"
+        assert start_of(staged(settings={**settings, "start": start})) is None, (
+            "from another program"
+        )
 
 
 def test_regularizers_have_their_values_and_where_they_began() -> None:
     for schedule in (both(), alone()):
         found = summarize_regularizers(schedule)
         assert tuple(one.hyperparameter.name for one in found) == NAMES
-        for one, values, began in zip(found, np.array(OTHERS).T, (0.05, 5e-4, 0.05, 0.05), strict=True):
+        for one, values, began in zip(
+            found, np.array(OTHERS).T, (0.05, 5e-4, 0.05, 0.05), strict=True
+        ):
             assert (one.values, one.began) == (tuple(values), began)
     assert summarize_regularizers(both().without_regularizers()) == ()
     row = {"Rotate.1.probability": 0.5, "dropout.fc1": 0.4, "weight_decay": 1e-3}
     elsewhere = both(settings={"init_from": {"schedule": "earlier", "values": row}})
-    assert [one.began for one in summarize_regularizers(elsewhere)] == [0.4, 0.001, 0.05, 0.05]
-    assert reach(both(spread=0.5), 2) == reach(both(spread=0.5).without_regularizers(), 2)
+    assert [one.began for one in summarize_regularizers(elsewhere)] == [
+        0.4,
+        0.001,
+        0.05,
+        0.05,
+    ]
+    assert reach(both(spread=0.5), 2) == reach(
+        both(spread=0.5).without_regularizers(), 2
+    )
     assert (reach(alone(), 0), changes(alone(), 2)) == (({}, (1.0,)), [])

@@ -1,4 +1,6 @@
-"""PolicyTransform: what goes in comes out in the same form, augmented by the row that was chosen."""
+"""PolicyTransform: what goes in comes out in the same form, augmented by the row that
+was chosen.
+"""
 
 import copy
 import itertools
@@ -32,14 +34,20 @@ FACTORS = (0.2, 1.0, 0.6, 0.4)
 
 
 def inverting(*probabilities: float) -> Schedule:
-    """One row per probability of inverting an image, which is all that can happen to it."""
-    space = SearchSpace((OPERATIONS["Invert"],), copies=1, count_probabilities=ALWAYS_ONE)
+    """One row per probability of inverting an image, which is all that can happen to
+    it.
+    """
+    space = SearchSpace(
+        (OPERATIONS["Invert"],), copies=1, count_probabilities=ALWAYS_ONE
+    )
     return Schedule(space, np.array(probabilities)[:, None])
 
 
 def dimming(*factors: float) -> Schedule:
     """One row per factor, by which every image is multiplied."""
-    space = SearchSpace((OPERATIONS["Brightness"],), copies=1, count_probabilities=ALWAYS_ONE)
+    space = SearchSpace(
+        (OPERATIONS["Brightness"],), copies=1, count_probabilities=ALWAYS_ONE
+    )
     return Schedule(space, np.array([[1.0, factor] for factor in factors]))
 
 
@@ -50,7 +58,9 @@ def full_schedule() -> Schedule:
 
 
 def levels(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randint(0, 256, shape, generator=torch.Generator().manual_seed(seed), dtype=torch.uint8)
+    return torch.randint(
+        0, 256, shape, generator=torch.Generator().manual_seed(seed), dtype=torch.uint8
+    )
 
 
 def array(*shape: int) -> np.ndarray:
@@ -61,7 +71,9 @@ def pixels_of(image: Any) -> Tensor:
     """Any form of image as levels (..., C, H, W), float64."""
     if isinstance(image, Image.Image | np.ndarray):
         pixels = np.array(image)
-        return torch.from_numpy(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)).double()
+        return torch.from_numpy(
+            pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
+        ).double()
     plain: Tensor = image.as_subclass(Tensor)
     return plain.double() * (255 if plain.is_floating_point() else 1)
 
@@ -74,7 +86,9 @@ FORMS: dict[str, Any] = {
     "NumPy RGB, its channels reversed": array(6, 9, 3)[:, :, ::-1],
     "NumPy gray, transposed": array(6, 9).T,
     "NumPy of one channel": array(6, 9, 1),
-    "NumPy read-only": np.frombuffer(array(6, 9, 3).tobytes(), np.uint8).reshape(6, 9, 3),
+    "NumPy read-only": (
+        np.frombuffer(array(6, 9, 3).tobytes(), np.uint8).reshape(6, 9, 3)
+    ),
     "NumPy without height": np.zeros((0, 4, 3), dtype=np.uint8),
     "tv_tensors.Image uint8": tv_tensors.Image(levels(3, 6, 9)),
     "tv_tensors.Image float": tv_tensors.Image(levels(2, 3, 6, 9) / 255),
@@ -93,14 +107,26 @@ FORMS: dict[str, Any] = {
 @pytest.mark.parametrize("name", FORMS)
 def test_every_form_of_image_comes_back_in_the_form_it_had(name: str) -> None:
     given = FORMS[name]
-    before, changed, transform = pixels_of(given).clone(), 0, PolicyTransform(full_schedule())
+    before, changed, transform = (
+        pixels_of(given).clone(),
+        0,
+        PolicyTransform(full_schedule()),
+    )
     # Half floats are 8-bit levels to within a tenth of a level.
-    assert torch.allclose(pixels_of(PolicyTransform(inverting(1.0))(given)), 255 - before, atol=0.1)
+    assert torch.allclose(
+        pixels_of(PolicyTransform(inverting(1.0))(given)), 255 - before, atol=0.1
+    )
     torch.manual_seed(0)
     for _ in range(20):
         result = transform(given)
-        form = ("mode", "size") if isinstance(given, Image.Image) else ("dtype", "shape", "__class__")
-        assert [getattr(result, part) for part in form] == [getattr(given, part) for part in form]
+        form = (
+            ("mode", "size")
+            if isinstance(given, Image.Image)
+            else ("dtype", "shape", "__class__")
+        )
+        assert [getattr(result, part) for part in form] == [
+            getattr(given, part) for part in form
+        ]
         assert ((pixels_of(result) >= 0) & (pixels_of(result) <= 255.001)).all()
         changed += not torch.equal(pixels_of(result), before)
     assert changed > 10 or not before.numel()
@@ -119,11 +145,21 @@ def test_the_same_draw_gives_the_same_pixels_in_every_form() -> None:
                 torch.manual_seed(seed)
                 return transform(form)
 
-            results = [pixels_of(drawn(form)) for form in (pixels, tv_tensors.Image(pixels), pixels[None])]
-            assert all(torch.equal(one.reshape(pixels.shape), results[0]) for one in results)
-            floats = [pixels_of(drawn(form)) for form in (pixels / 255, tv_tensors.Image(pixels / 255))]
+            results = [
+                pixels_of(drawn(form))
+                for form in (pixels, tv_tensors.Image(pixels), pixels[None])
+            ]
+            assert all(
+                torch.equal(one.reshape(pixels.shape), results[0]) for one in results
+            )
+            floats = [
+                pixels_of(drawn(form))
+                for form in (pixels / 255, tv_tensors.Image(pixels / 255))
+            ]
             assert torch.equal(*floats)
-            assert torch.equal(drawn(halves), drawn(halves.float()).half()), "computed in single precision"
+            assert torch.equal(drawn(halves), drawn(halves.float()).half()), (
+                "computed in single precision"
+            )
             if channels == 3:
                 for form in (as_array, Image.fromarray(as_array)):
                     assert torch.equal(pixels_of(drawn(form)), results[0])
@@ -132,12 +168,21 @@ def test_the_same_draw_gives_the_same_pixels_in_every_form() -> None:
 
 
 def test_recipes_give_tensors_and_arrays_the_pixels_that_pil_makes() -> None:
-    """Smooth images, whose levels Posterize, Contrast and Solarize make differ widely if any was rounded otherwise."""
+    """Smooth images, whose levels Posterize, Contrast and Solarize make differ widely
+    if any was rounded otherwise.
+    """
     y, x = torch.meshgrid(torch.arange(24), torch.arange(32), indexing="ij")
     transforms = {name: load_policy(name).transform() for name in [*RECIPES, "digits"]}
     for (name, transform), seed in itertools.product(transforms.items(), range(15)):
-        waves = torch.sin(x / 3 + seed) * torch.tensor([60, 30, 12])[:, None, None] + 40 * torch.cos(y / 4) + 127
-        for tensor in (waves.round().to(torch.uint8), waves[:1].round().to(torch.uint8)):
+        waves = (
+            torch.sin(x / 3 + seed) * torch.tensor([60, 30, 12])[:, None, None]
+            + 40 * torch.cos(y / 4)
+            + 127
+        )
+        for tensor in (
+            waves.round().to(torch.uint8),
+            waves[:1].round().to(torch.uint8),
+        ):
             pixels, results = tensor.permute(1, 2, 0).numpy(), []
             for form in (TF.to_pil_image(tensor), pixels, tensor, tensor[None]):
                 torch.manual_seed(seed)
@@ -152,15 +197,33 @@ def test_images_of_a_batch_get_draws_of_their_own_and_those_of_a_sample_one() ->
     assert set(result.unique().tolist()) == {10, 245}
     # A binomial of 400 and 0.5 has a standard deviation of 10.
     assert 150 < (result == 245)[..., 0, 0].sum() < 250
-    pairs = [transform(tv_tensors.Image(levels(3, 4, 4)), tv_tensors.Image(levels(3, 4, 4))) for _ in range(30)]
+    pairs = [
+        transform(tv_tensors.Image(levels(3, 4, 4)), tv_tensors.Image(levels(3, 4, 4)))
+        for _ in range(30)
+    ]
     assert all(torch.equal(one, other) for one, other in pairs)
     assert len({int(one[0, 0, 0]) for one, _ in pairs}) == 2
 
 
 def test_what_is_no_image_passes_through_beside_one() -> None:
     transform = PolicyTransform(inverting(1.0))
-    labels = [7, 3.5, "a cat", None, [1, 2], np.arange(4), np.eye(3), torch.tensor(7), torch.zeros(4), torch.eye(5)]
-    for image in (array(6, 5, 3), tv_tensors.Image(levels(3, 6, 5)), Image.fromarray(array(6, 5))):
+    labels = [
+        7,
+        3.5,
+        "a cat",
+        None,
+        [1, 2],
+        np.arange(4),
+        np.eye(3),
+        torch.tensor(7),
+        torch.zeros(4),
+        torch.eye(5),
+    ]
+    for image in (
+        array(6, 5, 3),
+        tv_tensors.Image(levels(3, 6, 5)),
+        Image.fromarray(array(6, 5)),
+    ):
         for label in labels:
             result, same = transform((image, label))
             nested = transform([label, {"nested": image}])[1]["nested"]
@@ -175,11 +238,24 @@ def test_samples_without_one_image_are_refused() -> None:
     transform = PolicyTransform(inverting(1.0))
     picture, mask = Image.fromarray(array(6, 5, 3)), Image.fromarray(array(6, 5))
     floats, four = np.zeros((4, 4, 3), np.float32), array(4, 4, 4)
-    for sample in ({"label": 3}, {}, torch.zeros(4), (torch.zeros(4, 4), 1), floats, four, array(2, 8, 8, 3)):
+    for sample in (
+        {"label": 3},
+        {},
+        torch.zeros(4),
+        (torch.zeros(4, 4), 1),
+        floats,
+        four,
+        array(2, 8, 8, 3),
+    ):
         with pytest.raises(TypeError, match="must hold one image, got 0"):
             transform(sample)
     image = tv_tensors.Image(levels(3, 6, 5))
-    for one, other in ((picture, mask), (picture, array(6, 5)), (image, mask), (levels(3, 6, 5), array(6, 5))):
+    for one, other in (
+        (picture, mask),
+        (picture, array(6, 5)),
+        (image, mask),
+        (levels(3, 6, 5), array(6, 5)),
+    ):
         with pytest.raises(TypeError, match="must hold one image, got 2"):
             transform({"image": one, "others": [other, 3]})
 
@@ -189,7 +265,12 @@ def test_images_of_other_kinds_are_refused() -> None:
     for mode in ("RGBA", "P", "LA", "1", "CMYK", "I;16", "I", "F"):
         with pytest.raises(TypeError, match=f"got {mode}"):
             transform(Image.new(mode, (8, 8)))
-    for image in (levels(3, 4, 4).long(), levels(3, 4, 4).bool(), levels(2, 4, 4), levels(5, 4, 8, 8)):
+    for image in (
+        levels(3, 4, 4).long(),
+        levels(3, 4, 4).bool(),
+        levels(2, 4, 4),
+        levels(5, 4, 8, 8),
+    ):
         with pytest.raises(TypeError, match=f"got {image.dtype} of shape"):
             transform(image)
     for value in (-0.6, 1.6, 255.0, math.nan, math.inf):
@@ -199,7 +280,9 @@ def test_images_of_other_kinds_are_refused() -> None:
             transform(image)
     for value in (-0.05, 1 + 2.4e-7, 1.05):
         image = torch.full((3, 4, 4), value)
-        assert torch.equal(PolicyTransform(inverting(0.0))(image), image.clamp(0, 1)), "as resizing makes them"
+        assert torch.equal(PolicyTransform(inverting(0.0))(image), image.clamp(0, 1)), (
+            "as resizing makes them"
+        )
 
 
 @pytest.mark.gpu
@@ -223,7 +306,9 @@ def factor_in_use(transform: PolicyTransform) -> float:
 
 def test_epoch_and_progress_choose_the_row() -> None:
     transform = PolicyTransform(dimming(*FACTORS))
-    assert factor_in_use(transform) == pytest.approx(FACTORS[-1]), "before any call, the last row"
+    assert factor_in_use(transform) == pytest.approx(FACTORS[-1]), (
+        "before any call, the last row"
+    )
     assert repr(transform) == "PolicyTransform(epochs=4, position=3)"
     with pytest.warns(UserWarning, match=r"set_epoch\(epoch, epochs\)") as seen:
         transform.set_epoch(0)
@@ -236,8 +321,12 @@ def test_epoch_and_progress_choose_the_row() -> None:
         for epochs in (2, 3, 4, 7, 11):
             fractions = np.linspace(0, 1, epochs)
             expected = np.interp(3 * fractions, np.arange(4), FACTORS)
-            stretched = PolicyTransform(pickle.loads(pickle.dumps(dimming(*FACTORS).stretched(epochs))))
-            for epoch, (fraction, factor) in enumerate(zip(fractions, expected, strict=True)):
+            stretched = PolicyTransform(
+                pickle.loads(pickle.dumps(dimming(*FACTORS).stretched(epochs)))
+            )
+            for epoch, (fraction, factor) in enumerate(
+                zip(fractions, expected, strict=True)
+            ):
                 transform.set_epoch(epoch, epochs)
                 assert factor_in_use(transform) == pytest.approx(factor, rel=1e-5)
                 transform.set_progress(fraction)
@@ -260,7 +349,15 @@ def test_places_outside_the_schedule_are_refused_and_the_place_stays() -> None:
     for fraction in (-0.01, 1.01, math.nan):
         with pytest.raises(ScheduleError, match=r"must lie in \[0, 1\]"):
             transform.set_progress(fraction)
-    no_numbers: tuple[Any, ...] = (1.5, True, "1", None, np.float64(1), np.True_, torch.tensor(1.0))
+    no_numbers: tuple[Any, ...] = (
+        1.5,
+        True,
+        "1",
+        None,
+        np.float64(1),
+        np.True_,
+        torch.tensor(1.0),
+    )
     for epoch in no_numbers:
         for refused in (transform.set_epoch, schedule.policy, schedule.stretched):
             with pytest.raises(SettingsError, match="must be a whole number"):
@@ -274,7 +371,9 @@ def pickled(transform: PolicyTransform) -> PolicyTransform:
 
 
 class Dimmed(Dataset[tuple[float, int]]):
-    """Factors by which images are multiplied in the process that asks, with the number of that process."""
+    """Factors by which images are multiplied in the process that asks, with the number
+    of that process.
+    """
 
     def __init__(self, transform: PolicyTransform) -> None:
         self.transform = transform
@@ -311,11 +410,17 @@ def test_the_place_reaches_persistent_workers(
     sharing_strategy(strategy)
     transform = duplicate(PolicyTransform(dimming(0.2, 0.9, 0.4)))
     loader = DataLoader(
-        Dimmed(transform), batch_size=1, num_workers=2, persistent_workers=True, multiprocessing_context=context
+        Dimmed(transform),
+        batch_size=1,
+        num_workers=2,
+        persistent_workers=True,
+        multiprocessing_context=context,
     )
 
     def in_workers() -> tuple[set[float], set[int]]:
-        batches = [(round(float(factor), 4), int(process)) for factor, process in loader]
+        batches = [
+            (round(float(factor), 4), int(process)) for factor, process in loader
+        ]
         return {factor for factor, _ in batches}, {process for _, process in batches}
 
     used, processes = in_workers()
@@ -332,13 +437,21 @@ def test_every_image_draws_around_the_row_by_the_spread_of_the_place() -> None:
     batch = torch.full((64, 1, 2, 2), 0.5)
     assert len(even(batch)[:, 0, 0, 0].unique()) > 50
     growing = dimming(0.5, 0.5, 0.5)
-    growing = Schedule(growing.space, growing.values, spread=np.array([[0.0], [0.0], [1.0]]))
+    growing = Schedule(
+        growing.space, growing.values, spread=np.array([[0.0], [0.0], [1.0]])
+    )
     # Brightness has a range of 0.1 to 1.9; half of normal numbers lie within 0.6745.
     quartiles = [0.1 + 1.8 / (1 + math.exp(end)) for end in (0.6745, -0.6745)]
-    for image in (Image.new("L", (2, 2), 100), np.full((2, 2), 100, np.uint8), torch.full((1, 2, 2), 100).byte()):
+    for image in (
+        Image.new("L", (2, 2), 100),
+        np.full((2, 2), 100, np.uint8),
+        torch.full((1, 2, 2), 100).byte(),
+    ):
 
         def factors(transform: PolicyTransform, image: Any = image) -> list[float]:
-            return sorted(float(np.asarray(transform(image)).flat[0]) / 100 for _ in range(400))
+            return sorted(
+                float(np.asarray(transform(image)).flat[0]) / 100 for _ in range(400)
+            )
 
         found = factors(even)
         assert [found[100], found[300]] == pytest.approx(quartiles, abs=0.08)
@@ -367,6 +480,10 @@ def test_deep_copies_follow_the_epoch() -> None:
     transform = PolicyTransform(dimming(*FACTORS))
     copied: list[Any] = copy.deepcopy([transform, {"again": transform}])
     transform.set_epoch(0, 4)
-    assert factor_in_use(copied[0]) == factor_in_use(copied[1]["again"]) == pytest.approx(FACTORS[0])
+    assert (
+        factor_in_use(copied[0])
+        == factor_in_use(copied[1]["again"])
+        == pytest.approx(FACTORS[0])
+    )
     copied[0].set_epoch(3, 4)
     assert factor_in_use(transform) == pytest.approx(FACTORS[3])

@@ -20,7 +20,13 @@ WORDS_OF_A_LINE = 5
 LINES: Mapping[str, int] = MappingProxyType({"train": 50, "valid": 34, "test": 34})
 SMALL: Mapping[str, Any] = MappingProxyType(
     {
-        **{"vocabulary_size": 12, "width": 4, "layers": 2, "sequence_length": 5, "batch_size": 4},
+        **{
+            "vocabulary_size": 12,
+            "width": 4,
+            "layers": 2,
+            "sequence_length": 5,
+            "batch_size": 4,
+        },
         **{"epochs": 2, "learning_rate": 5.0, "device": "cpu"},
     }
 )
@@ -55,8 +61,12 @@ def tokens_of(folder: Path) -> dict[str, Tensor]:
     return dict(Corpus.read(folder, SMALL["vocabulary_size"]).tokens)
 
 
-def small_network(n_layers: int = 2, n_words: int = 12, width: int = 4, seed: int = 0) -> LstmLanguageModel:
-    """Its weights are larger than at the start of a training, so that all of them matter."""
+def small_network(
+    n_layers: int = 2, n_words: int = 12, width: int = 4, seed: int = 0
+) -> LstmLanguageModel:
+    """Its weights are larger than at the start of a training, so that all of them
+    matter.
+    """
     network = LstmLanguageModel(n_words, width, n_layers)
     generator = torch.Generator().manual_seed(seed)
     for parameter in network.parameters():

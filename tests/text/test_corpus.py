@@ -17,15 +17,31 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_vocabulary_has_the_most_frequent_words_and_of_equal_ones_the_first_in_the_alphabet() -> None:
+def test_a_vocabulary_has_the_most_frequent_words_and_of_equal_ones_the_first_in_the_alphabet() -> (
+    None
+):
     """<unk> and <eos> are in it once, however frequent they are."""
     words = [*"dcbadcde"]
-    assert Vocabulary.of(words, 100).words == ("<unk>", "<eos>", "d", "c", "a", "b", "e")
+    assert Vocabulary.of(words, 100).words == (
+        "<unk>",
+        "<eos>",
+        "d",
+        "c",
+        "a",
+        "b",
+        "e",
+    )
     assert Vocabulary.of(words, 5).words == ("<unk>", "<eos>", "d", "c", "a")
-    assert Vocabulary.of(["<unk>"] * 3 + ["<eos>"] * 9 + ["x"], 100).words == ("<unk>", "<eos>", "x")
+    assert Vocabulary.of(["<unk>"] * 3 + ["<eos>"] * 9 + ["x"], 100).words == (
+        "<unk>",
+        "<eos>",
+        "x",
+    )
 
 
-def test_texts_are_numbered_by_the_words_of_the_training_text_and_every_line_ends_in_a_word(folder: Path) -> None:
+def test_texts_are_numbered_by_the_words_of_the_training_text_and_every_line_ends_in_a_word(
+    folder: Path,
+) -> None:
     corpus = Corpus.read(folder, 100)
     assert corpus.vocabulary.words == ("<unk>", "<eos>", "b", "a", "c", "d")
     read = {
@@ -35,15 +51,22 @@ def test_texts_are_numbered_by_the_words_of_the_training_text_and_every_line_end
     assert read["train"] == "b a c <eos> <eos> b a <unk> d <eos> b <eos>"
     assert (read["valid"], read["test"]) == ("a <unk> <eos>", "<unk> b <eos>")
     (folder / "test.txt").unlink()
-    assert list(Corpus.read(folder, 100, ("train", "valid")).tokens) == ["train", "valid"], "no other part is opened"
+    assert list(Corpus.read(folder, 100, ("train", "valid")).tokens) == [
+        "train",
+        "valid",
+    ], "no other part is opened"
 
 
 def test_a_file_that_cannot_be_used_is_named(folder: Path) -> None:
     for content in ("", "\n", " \n\t\n", b"a " + "\u00fc".encode("latin-1"), None):
         (folder / "valid.txt").unlink()
         if content is not None:
-            (folder / "valid.txt").write_bytes(content.encode() if isinstance(content, str) else content)
-        with pytest.raises(DataError, match="position 2" if isinstance(content, bytes) else None) as raised:
+            (folder / "valid.txt").write_bytes(
+                content.encode() if isinstance(content, str) else content
+            )
+        with pytest.raises(
+            DataError, match="position 2" if isinstance(content, bytes) else None
+        ) as raised:
             Corpus.read(folder, 100)
         assert str(folder / "valid.txt") in str(raised.value)
         (folder / "valid.txt").touch()

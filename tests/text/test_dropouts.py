@@ -1,4 +1,6 @@
-"""Dropout of language models: what is dropped together, at which rate, and what is left in the mean."""
+"""Dropout of language models: what is dropped together, at which rate, and what is left
+in the mean.
+"""
 
 from typing import Any
 
@@ -30,14 +32,18 @@ def numbered() -> Tensor:
     return torch.stack([torch.randperm(50) for _ in range(COLUMNS)])
 
 
-def test_variational_dropout_has_a_mask_for_all_words_and_another_for_each_column() -> None:
+def test_variational_dropout_has_a_mask_for_all_words_and_another_for_each_column() -> (
+    None
+):
     found = VariationalDropout(0.5).train()(ones())
     assert torch.equal(found, found[:, :1].expand_as(found))
     assert set(found.unique().tolist()) == {0.0, 2.0}
     for one, other in ((0, 1), (1, 2)):
         assert 0.4 < float((found[one, 0] != found[other, 0]).float().mean()) < 0.6
     by_column = VariationalDropout().dropped(ones(), rate=RATES)
-    torch.testing.assert_close((by_column[:, 0] == 0).float().mean(1), RATES, atol=0.04, rtol=0)
+    torch.testing.assert_close(
+        (by_column[:, 0] == 0).float().mean(1), RATES, atol=0.04, rtol=0
+    )
     torch.testing.assert_close(by_column.amax((1, 2)), 1 / (1 - RATES))
 
 
@@ -45,7 +51,9 @@ def test_embedding_dropout_drops_a_word_wherever_it_stands() -> None:
     tokens = torch.randint(50, (COLUMNS, 400))
     found = EmbeddingDropout(50, 0.5).train()(torch.ones(COLUMNS, 400, 2), tokens)
     of_word: dict[int, list[float]] = {}
-    for word, numbers in zip(tokens.flatten().tolist(), found.flatten(0, 1).tolist(), strict=True):
+    for word, numbers in zip(
+        tokens.flatten().tolist(), found.flatten(0, 1).tolist(), strict=True
+    ):
         assert of_word.setdefault(word, numbers) == numbers
         assert numbers in ([0.0, 0.0], [2.0, 2.0])
     assert 10 < sum(numbers == [0.0, 0.0] for numbers in of_word.values()) < 40
@@ -54,11 +62,15 @@ def test_embedding_dropout_drops_a_word_wherever_it_stands() -> None:
 def test_each_column_of_embedding_dropout_has_the_rate_that_it_is_given() -> None:
     n_words = 4000
     tokens = torch.arange(n_words).expand(COLUMNS, -1)
-    found = EmbeddingDropout(n_words).dropped(torch.ones(COLUMNS, n_words, 1), tokens, rate=RATES)[..., 0]
+    found = EmbeddingDropout(n_words).dropped(
+        torch.ones(COLUMNS, n_words, 1), tokens, rate=RATES
+    )[..., 0]
     torch.testing.assert_close((found == 0).float().mean(1), RATES, atol=0.04, rtol=0)
     torch.testing.assert_close(found.amax(1), 1 / (1 - RATES))
     kept = found != 0
-    assert (kept[0] | ~kept[1]).all(), "a word that a higher rate keeps is kept at a lower one"
+    assert (kept[0] | ~kept[1]).all(), (
+        "a word that a higher rate keeps is kept at a lower one"
+    )
     assert (kept[1] | ~kept[2]).all()
 
 
@@ -67,16 +79,24 @@ def test_weight_dropout_drops_single_weights_the_same_ones_for_all_words() -> No
     function = WeightDropout(0.25).train()(layer)
     mask = (function(torch.eye(40)) - layer.bias).T.detach() / layer.weight.detach()
     is_dropped = mask.abs() < 1e-4
-    torch.testing.assert_close(is_dropped.float().mean(), torch.tensor(0.25), atol=0.05, rtol=0)
+    torch.testing.assert_close(
+        is_dropped.float().mean(), torch.tensor(0.25), atol=0.05, rtol=0
+    )
     assert ((mask[~is_dropped] - 4 / 3).abs() < 1e-3).all()
     for _ in range(3):
         x = torch.randn(COLUMNS, 40)
-        torch.testing.assert_close(function(x), F.linear(x, layer.weight * mask, layer.bias))
+        torch.testing.assert_close(
+            function(x), F.linear(x, layer.weight * mask, layer.bias)
+        )
 
 
-def test_weight_dropout_of_a_hyper_layer_masks_weights_and_their_response_alike() -> None:
+def test_weight_dropout_of_a_hyper_layer_masks_weights_and_their_response_alike() -> (
+    None
+):
     context = LambdaContext()
-    layer = HyperLinear(nn.Linear(6, 5, bias=False), 2, context, torch.Generator().manual_seed(0))
+    layer = HyperLinear(
+        nn.Linear(6, 5, bias=False), 2, context, torch.Generator().manual_seed(0)
+    )
     nn.init.normal_(layer.weight_V)
     function = WeightDropout().dropped(layer, rate=torch.full((COLUMNS,), 0.5))
     context.lam = torch.zeros(2)
@@ -85,7 +105,11 @@ def test_weight_dropout_of_a_hyper_layer_masks_weights_and_their_response_alike(
     for _ in range(3):
         x, context.lam = torch.randn(COLUMNS, 6), torch.randn(COLUMNS, 2)
         expected = [
-            F.linear(row, mask * (layer.weight_0 + (layer.weight_V @ lam)[:, None] * layer.weight_U))
+            F.linear(
+                row,
+                mask
+                * (layer.weight_0 + (layer.weight_V @ lam)[:, None] * layer.weight_U),
+            )
             for row, lam in zip(x, context.lam, strict=True)
         ]
         torch.testing.assert_close(function(x), torch.stack(expected))
@@ -99,7 +123,9 @@ def all_kinds(rate: float) -> list[tuple[RatedDropout, tuple[Any, ...]]]:
     ]
 
 
-def test_a_rate_of_zero_and_eval_mode_keep_all_and_draw_nothing_and_a_rate_of_one_keeps_nothing() -> None:
+def test_a_rate_of_zero_and_eval_mode_keep_all_and_draw_nothing_and_a_rate_of_one_keeps_nothing() -> (
+    None
+):
     for rate, training in ((0.0, True), (0.5, False)):
         for dropout, arguments in all_kinds(rate):
             before = torch.get_rng_state()
@@ -107,7 +133,9 @@ def test_a_rate_of_zero_and_eval_mode_keep_all_and_draw_nothing_and_a_rate_of_on
             assert torch.equal(torch.get_rng_state(), before)
     for dropout, arguments in all_kinds(1.0):
         found = dropout.train()(*arguments)
-        assert not (found if isinstance(found, Tensor) else found(torch.randn(2, 4))).any()
+        assert not (
+            found if isinstance(found, Tensor) else found(torch.randn(2, 4))
+        ).any()
 
 
 class Dropping(nn.Module):
@@ -116,7 +144,11 @@ class Dropping(nn.Module):
     def __init__(self, dropout: RatedDropout) -> None:
         super().__init__()
         self.kind = type(dropout)
-        self.dropout, self.hidden, self.last = dropout, nn.Linear(6, 5, bias=False), nn.Linear(5, 2)
+        self.dropout, self.hidden, self.last = (
+            dropout,
+            nn.Linear(6, 5, bias=False),
+            nn.Linear(5, 2),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         if self.kind is WeightDropout:
@@ -126,7 +158,9 @@ class Dropping(nn.Module):
 
 
 def test_a_hypernetwork_drops_by_the_rate_of_each_column_or_of_the_batch() -> None:
-    """Its second hyperparameter is the logit of the rate; a plain network of one lambda has that rate."""
+    """Its second hyperparameter is the logit of the rate; a plain network of one lambda
+    has that rate.
+    """
     rows = torch.stack([torch.zeros(COLUMNS), RATES.logit()], dim=1)
     alike = torch.tensor([0.5, 0.3]).logit().expand(6, 2)
     cases: list[tuple[RatedDropout, Tensor, Tensor, Tensor]] = [
@@ -135,9 +169,16 @@ def test_a_hypernetwork_drops_by_the_rate_of_each_column_or_of_the_batch() -> No
         (WeightDropout(), torch.eye(6), alike, torch.full((6,), 0.3)),
     ]
     for dropout, x, lam, rates in cases:
-        hypernetwork = HyperNetwork(Dropping(dropout), 2, "every", rates=TunedRates({"dropout": 1}, torch.sigmoid))
+        hypernetwork = HyperNetwork(
+            Dropping(dropout),
+            2,
+            "every",
+            rates=TunedRates({"dropout": 1}, torch.sigmoid),
+        )
         hypernetwork.train()
-        zeros = torch.stack([(hypernetwork(x, lam) == 0).float().flatten(1).mean(1) for _ in range(200)]).mean(0)
+        zeros = torch.stack(
+            [(hypernetwork(x, lam) == 0).float().flatten(1).mean(1) for _ in range(200)]
+        ).mean(0)
         torch.testing.assert_close(zeros, rates, atol=0.03, rtol=0)
         plain = hypernetwork.to_module(lam[-1]).get_submodule("dropout")
         assert type(plain) is type(dropout)

@@ -17,9 +17,16 @@ def pytorchs(network: LstmLanguageModel) -> nn.LSTM:
     reference = nn.LSTM(WIDTH, WIDTH, network.n_layers, batch_first=True)
     with torch.no_grad():
         for number in range(network.n_layers):
-            own = {name.removesuffix(f"_l{number}"): one for name, one in reference.named_parameters()}
-            own["weight_ih"].copy_(network.get_parameter(f"layers.{number}.inputs.weight"))
-            own["weight_hh"].copy_(network.get_parameter(f"layers.{number}.recurrent.weight"))
+            own = {
+                name.removesuffix(f"_l{number}"): one
+                for name, one in reference.named_parameters()
+            }
+            own["weight_ih"].copy_(
+                network.get_parameter(f"layers.{number}.inputs.weight")
+            )
+            own["weight_hh"].copy_(
+                network.get_parameter(f"layers.{number}.recurrent.weight")
+            )
             own["bias_ih"].copy_(network.get_parameter(f"layers.{number}.inputs.bias"))
             own["bias_hh"].zero_()
     return reference
@@ -28,14 +35,24 @@ def pytorchs(network: LstmLanguageModel) -> nn.LSTM:
 def some_passage(n_layers: int = 2, seed: int = 0) -> Passage:
     generator = torch.Generator().manual_seed(seed)
     tokens = torch.randint(N_WORDS, (COLUMNS, LENGTH), generator=generator)
-    return Passage(tokens, torch.randn(2, n_layers, COLUMNS, WIDTH, generator=generator))
+    return Passage(
+        tokens, torch.randn(2, n_layers, COLUMNS, WIDTH, generator=generator)
+    )
 
 
-def check_against(reference: nn.LSTM, network: LstmLanguageModel, found: Prediction, x: Tensor, state: Tensor) -> None:
+def check_against(
+    reference: nn.LSTM,
+    network: LstmLanguageModel,
+    found: Prediction,
+    x: Tensor,
+    state: Tensor,
+) -> None:
     states, (last, cell) = reference(x, (state[0].contiguous(), state[1].contiguous()))
     torch.testing.assert_close(found.states, states)
     torch.testing.assert_close(found.state, torch.stack([last, cell]))
-    torch.testing.assert_close(found.logits, states @ network.decoder.weight.T + network.decoder.bias)
+    torch.testing.assert_close(
+        found.logits, states @ network.decoder.weight.T + network.decoder.bias
+    )
 
 
 @pytest.mark.parametrize("n_layers", [1, 2, 3])
@@ -45,31 +62,50 @@ def test_in_eval_mode_it_is_pytorchs_lstm(n_layers: int) -> None:
         if hasattr(network, name):
             network.get_submodule(name).p = 0.5  # type: ignore[assignment]
     found = network(passage)
-    check_against(pytorchs(network), network, found, network.embedding.weight[passage.tokens], passage.state)
+    check_against(
+        pytorchs(network),
+        network,
+        found,
+        network.embedding.weight[passage.tokens],
+        passage.state,
+    )
     assert torch.equal(found.dropped, found.states)
 
 
 @pytest.mark.parametrize(
-    ("name", "dropped"), [("weights", ("weight_hh_l0", "weight_hh_l1")), ("hidden", ("weight_ih_l1",))]
+    ("name", "dropped"),
+    [("weights", ("weight_hh_l0", "weight_hh_l1")), ("hidden", ("weight_ih_l1",))],
 )
 def test_dropout_of_weights_and_of_hidden_states_acts_where_zeros_in_pytorchs_lstm_would(
     name: str, dropped: tuple[str, ...]
 ) -> None:
-    """Everything is dropped: the recurrent weights of all layers, or the states between two layers."""
+    """Everything is dropped: the recurrent weights of all layers, or the states between
+    two layers.
+    """
     network, passage = small_network().train(), some_passage()
     network.get_submodule(name).p = 1.0  # type: ignore[assignment]
     reference = pytorchs(network)
     with torch.no_grad():
         for one in dropped:
             reference.get_parameter(one).zero_()
-    check_against(reference, network, network(passage), network.embedding.weight[passage.tokens], passage.state)
+    check_against(
+        reference,
+        network,
+        network(passage),
+        network.embedding.weight[passage.tokens],
+        passage.state,
+    )
 
 
-def test_dropout_of_the_output_acts_behind_the_last_layer_and_not_on_what_is_carried() -> None:
+def test_dropout_of_the_output_acts_behind_the_last_layer_and_not_on_what_is_carried() -> (
+    None
+):
     network, passage = small_network().train(), some_passage()
     network.output.p = 1.0
     found, expected = network(passage), small_network().eval()(passage)
     assert torch.equal(found.states, expected.states)
     assert torch.equal(found.state, expected.state)
     assert not found.dropped.any()
-    torch.testing.assert_close(found.logits, network.decoder.bias.expand(COLUMNS, LENGTH, -1))
+    torch.testing.assert_close(
+        found.logits, network.decoder.bias.expand(COLUMNS, LENGTH, -1)
+    )

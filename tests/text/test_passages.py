@@ -15,7 +15,9 @@ def counted_state(n_columns: int) -> Tensor:
     return torch.zeros(2, 1, n_columns, 2)
 
 
-def stream(n_words: int = N_WORDS, batch_size: int = COLUMNS, length: int = LENGTH) -> TokenStream:
+def stream(
+    n_words: int = N_WORDS, batch_size: int = COLUMNS, length: int = LENGTH
+) -> TokenStream:
     return TokenStream(torch.arange(n_words), batch_size, length, counted_state)
 
 
@@ -25,12 +27,18 @@ def test_a_pass_reads_each_column_in_its_order_with_the_words_that_follow() -> N
     for number in (0, 1, 0, 1, 0):
         passage, following = found.next()
         first = [12 * column + LENGTH * number for column in range(COLUMNS)]
-        assert passage.tokens.tolist() == [list(range(one, one + LENGTH)) for one in first]
-        assert following.tolist() == [list(range(one + 1, one + 1 + LENGTH)) for one in first]
+        assert passage.tokens.tolist() == [
+            list(range(one, one + LENGTH)) for one in first
+        ]
+        assert following.tolist() == [
+            list(range(one + 1, one + 1 + LENGTH)) for one in first
+        ]
         assert len(passage) == COLUMNS
 
 
-def test_a_passage_begins_with_the_state_that_the_one_before_left_and_a_pass_with_the_first() -> None:
+def test_a_passage_begins_with_the_state_that_the_one_before_left_and_a_pass_with_the_first() -> (
+    None
+):
     found = stream()
     for _ in range(2):
         first, _ = found.next()
@@ -44,5 +52,8 @@ def test_a_passage_begins_with_the_state_that_the_one_before_left_and_a_pass_wit
 
 def test_a_text_must_have_a_passage_and_a_word_more_in_each_column() -> None:
     assert stream(COLUMNS * (LENGTH + 1)).batches_per_pass == 1
-    with pytest.raises(SettingsError, match=r"at least 15 words for 3 columns of 4 words and one more, got 14; "):
+    with pytest.raises(
+        SettingsError,
+        match=r"at least 15 words for 3 columns of 4 words and one more, got 14; ",
+    ):
         stream(COLUMNS * (LENGTH + 1) - 1)

@@ -9,12 +9,25 @@ from hba.algorithms.algorithm import Algorithm
 from hba.text.config import TEXT_ALGORITHMS
 
 ON_TEXT: dict[str, tuple[type[Algorithm], dict[str, Any]]] = {
-    "stn": (SelfTuning, {"sigma": 1.0, "sigma_entropy": None, "warm_up_epochs": 1, "lambda_learning_rate": 0.01}),
+    "stn": (
+        SelfTuning,
+        {
+            "sigma": 1.0,
+            "sigma_entropy": None,
+            "warm_up_epochs": 1,
+            "lambda_learning_rate": 0.01,
+        },
+    ),
     "delta-stn": (DeltaSelfTuning, {"warm_up_epochs": 1}),
 }
 
 
 @pytest.mark.parametrize("name", ON_TEXT)
-def test_an_algorithm_keeps_the_settings_that_it_has_on_images_but_those_of_its_experiment_on_text(name: str) -> None:
+def test_an_algorithm_keeps_the_settings_that_it_has_on_images_but_those_of_its_experiment_on_text(
+    name: str,
+) -> None:
     on_images, others = ON_TEXT[name]
-    assert TEXT_ALGORITHMS[name]().model_dump() == {**on_images().model_dump(), **others}
+    assert TEXT_ALGORITHMS[name]().model_dump() == {
+        **on_images().model_dump(),
+        **others,
+    }

@@ -40,7 +40,9 @@ class Counting(TrainingsBar):
         self.steps = 0
         self.done: list[str] = []
 
-    def begin(self, n_trainings: int, steps_per_training: int, unit: str, per_step: int) -> None:
+    def begin(
+        self, n_trainings: int, steps_per_training: int, unit: str, per_step: int
+    ) -> None:
         self.begun.append((n_trainings, steps_per_training, unit, per_step))
 
     def step_done(self) -> None:
@@ -51,16 +53,22 @@ class Counting(TrainingsBar):
 
 
 def evaluated(schedule: Schedule | Path, **given: Any) -> TextEvaluation:
-    return hba.text.evaluate(schedule, **{"against": (), "seeds": 1, "device": "cpu", **given})
+    return hba.text.evaluate(
+        schedule, **{"against": (), "seeds": 1, "device": "cpu", **given}
+    )
 
 
 def constant(schedule: Schedule, row: list[float]) -> Schedule:
     return Schedule(schedule.space, np.array([row] * 3), provenance=schedule.provenance)
 
 
-def test_every_row_is_trained_with_every_seed_and_baselines_are_constant(schedule: Schedule, texts: Path) -> None:
+def test_every_row_is_trained_with_every_seed_and_baselines_are_constant(
+    schedule: Schedule, texts: Path
+) -> None:
     callback = Counting()
-    found = evaluated(schedule, against="none,start,static,final", seeds=2, callback=callback).trainings
+    found = evaluated(
+        schedule, against="none,start,static,final", seeds=2, callback=callback
+    ).trainings
     rows = {
         "schedule": schedule,
         "none": constant(schedule, [0.0] * 7),
@@ -68,20 +76,28 @@ def test_every_row_is_trained_with_every_seed_and_baselines_are_constant(schedul
         "static": constant(schedule, schedule.values.mean(0).tolist()),
         "final": constant(schedule, schedule.values[-1].tolist()),
     }
-    assert callback.done == [f"{name}, seed {seed}" for seed in range(2) for name in rows]
+    assert callback.done == [
+        f"{name}, seed {seed}" for seed in range(2) for name in rows
+    ]
     assert (callback.begun, callback.steps) == ([(10, 28, "words", 20)], 280)
     for trained, (name, row) in zip(found[5:], rows.items(), strict=True):
-        val_losses, test_loss = train(training_config(), tokens_of(texts), 12, row, seed=1)
+        val_losses, test_loss = train(
+            training_config(), tokens_of(texts), 12, row, seed=1
+        )
         assert trained == TextTraining(name, 1, val_losses[-1], test_loss)
     assert len({trained.test_loss for trained in found[:5]}) == 5, "rows differ"
 
 
-def test_a_resumed_evaluation_trains_only_what_is_missing(schedule: Schedule, tmp_path: Path) -> None:
+def test_a_resumed_evaluation_trains_only_what_is_missing(
+    schedule: Schedule, tmp_path: Path
+) -> None:
     out, settings = tmp_path / "evaluation", {"epochs": 1}
     before = evaluated(schedule, against="none", seeds=2, out=out, **settings).trainings
     callback = Counting()
     more: dict[str, Any] = {**settings, "against": "none,final", "seeds": 3}
-    found = evaluated(schedule, out=out, resume=True, callback=callback, **more).trainings
+    found = evaluated(
+        schedule, out=out, resume=True, callback=callback, **more
+    ).trainings
     assert callback.done == [
         "final, seed 0", "final, seed 1", "schedule, seed 2", "none, seed 2", "final, seed 2"
     ]  # fmt: skip
@@ -101,16 +117,25 @@ def test_a_resumed_evaluation_trains_only_what_is_missing(schedule: Schedule, tm
         evaluated(schedule, out=out, **settings)
 
 
-def test_settings_are_those_of_the_search_unless_they_are_given(schedule: Schedule, texts: Path) -> None:
+def test_settings_are_those_of_the_search_unless_they_are_given(
+    schedule: Schedule, texts: Path
+) -> None:
     bare = dataclasses.replace(schedule, provenance={})
     assert evaluated(bare, data=texts, **SMALL) == evaluated(schedule)
 
 
-def test_what_no_training_could_use_is_refused(schedule: Schedule, texts: Path, tmp_path: Path) -> None:
+def test_what_no_training_could_use_is_refused(
+    schedule: Schedule, texts: Path, tmp_path: Path
+) -> None:
     bare = dataclasses.replace(schedule, provenance={})
     for found, given, error, named in (
         (bare, {}, HbaError, "data"),
-        (schedule, {"data": write_texts(tmp_path, {"train": 50, "valid": 34})}, DataError, r"test\.txt"),
+        (
+            schedule,
+            {"data": write_texts(tmp_path, {"train": 50, "valid": 34})},
+            DataError,
+            r"test\.txt",
+        ),
         (schedule, {"against": "nothing"}, HbaError, "nothing"),
         (both(), {"data": texts}, HbaError, "Rotate"),
     ):
@@ -122,17 +147,33 @@ def test_what_no_training_could_use_is_refused(schedule: Schedule, texts: Path, 
 
 @pytest.mark.parametrize(
     ("losses", "verdict"),
-    [([2.0, 2.5, 2.25], "no difference shown"), ([2.0, 2.25, 2.75], "lower loss"), ([4.0, 4.3, 4.8], "higher loss")],
+    [
+        ([2.0, 2.5, 2.25], "no difference shown"),
+        ([2.0, 2.25, 2.75], "lower loss"),
+        ([4.0, 4.3, 4.8], "higher loss"),
+    ],
 )
-def test_differences_are_of_pairs_with_the_same_seed(losses: list[float], verdict: str) -> None:
+def test_differences_are_of_pairs_with_the_same_seed(
+    losses: list[float], verdict: str
+) -> None:
     none = [2.5, 2.75, 3.3]
     by_row = {"schedule": losses, "none": none}
-    trainings = (TextTraining(name, seed, 9.0, one) for name, of in by_row.items() for seed, one in enumerate(of))
+    trainings = (
+        TextTraining(name, seed, 9.0, one)
+        for name, of in by_row.items()
+        for seed, one in enumerate(of)
+    )
     first, _, last = TextEvaluation(tuple(trainings)).lines()
     differences = [one - other for one, other in zip(losses, none, strict=True)]
     half = 4.302653 * statistics.stdev(differences) / 3**0.5
     mean = statistics.fmean(differences)
     perplexities = np.exp(losses)
-    assert first.startswith(f"schedule   perplexity {np.mean(perplexities):.1f} +- {np.std(perplexities, ddof=1):.1f} ")
-    assert last.startswith(f"schedule - none: {mean:+.3f} ({mean - half:+.3f} to {mean + half:+.3f}) nats a word")
+    assert first.startswith(
+        f"schedule   perplexity {np.mean(perplexities):.1f} +-"
+        f" {np.std(perplexities, ddof=1):.1f} "
+    )
+    assert last.startswith(
+        f"schedule - none: {mean:+.3f} ({mean - half:+.3f} to {mean + half:+.3f}) nats"
+        " a word"
+    )
     assert last.endswith(verdict)

@@ -19,7 +19,9 @@ TASK: Any = None
 
 
 def text(n_words: int) -> Tensor:
-    return torch.randint(N_WORDS, (n_words,), generator=torch.Generator().manual_seed(0))
+    return torch.randint(
+        N_WORDS, (n_words,), generator=torch.Generator().manual_seed(0)
+    )
 
 
 def prediction_of(logits: Tensor) -> Prediction:
@@ -32,7 +34,9 @@ def loss_word_by_word(n_words: int) -> float:
     network, words = small_network().eval(), text(n_words)
     n_columns = min(MEASURE_COLUMNS, n_words // 2)
     losses = []
-    for column in np.array_split(words[: n_words // n_columns * n_columns].numpy(), n_columns):
+    for column in np.array_split(
+        words[: n_words // n_columns * n_columns].numpy(), n_columns
+    ):
         state = network.zero_state(1)
         for word, following in itertools.pairwise(column):
             found = network(Passage(torch.tensor([[word]]), state))
@@ -42,27 +46,39 @@ def loss_word_by_word(n_words: int) -> float:
 
 
 @pytest.mark.parametrize("n_words", [2, 5, 104])
-def test_the_loss_of_a_text_is_the_mean_of_its_words_whatever_the_passages_without_dropout(n_words: int) -> None:
+def test_the_loss_of_a_text_is_the_mean_of_its_words_whatever_the_passages_without_dropout(
+    n_words: int,
+) -> None:
     for length in (1, 4, 1000):
         network = small_network().train(length > 1)
         network.output.p = network.weights.p = 0.9
-        assert measured_loss(network, text(n_words), length) == pytest.approx(loss_word_by_word(n_words))
+        assert measured_loss(network, text(n_words), length) == pytest.approx(
+            loss_word_by_word(n_words)
+        )
         assert network.training is (length > 1)
 
 
 def test_loss_and_error_are_means_over_all_words_of_all_columns() -> None:
-    logits = torch.randn(3, 4, N_WORDS, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    logits = torch.randn(
+        3, 4, N_WORDS, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+    )
     following = text(12).view(3, 4)
     losses, errors = [], []
     for row, words in zip(logits.numpy(), following.numpy(), strict=True):
         for numbers, word in zip(row, words, strict=True):
             losses.append(-math.log(np.exp(numbers[word]) / np.exp(numbers).sum()))
             errors.append(numbers.argmax() != word)
-    assert float(next_word_loss(prediction_of(logits), following)) == pytest.approx(np.mean(losses))
-    assert float(TextTask.error_share(TASK, prediction_of(logits), following)) == pytest.approx(np.mean(errors))
+    assert float(next_word_loss(prediction_of(logits), following)) == pytest.approx(
+        np.mean(losses)
+    )
+    assert float(
+        TextTask.error_share(TASK, prediction_of(logits), following)
+    ) == pytest.approx(np.mean(errors))
 
 
-def test_perplexity_is_the_exponential_and_stays_a_number_where_there_is_a_loss() -> None:
+def test_perplexity_is_the_exponential_and_stays_a_number_where_there_is_a_loss() -> (
+    None
+):
     assert perplexity(math.log(50)) == pytest.approx(50)
     assert math.isfinite(perplexity(1e6))
     assert math.isnan(perplexity(math.nan))

@@ -15,7 +15,13 @@ import hba
 from hba.errors import DataError, DivergedError, HbaError, SettingsError
 from hba.text.lstm import LstmLanguageModel, measured_loss
 
-NAMES = ("dropout.words", "dropout.input", "dropout.hidden", "dropout.output", "dropout.weights")
+NAMES = (
+    "dropout.words",
+    "dropout.input",
+    "dropout.hidden",
+    "dropout.output",
+    "dropout.weights",
+)
 ALGORITHMS = ("stn", "delta-stn")
 
 
@@ -32,7 +38,10 @@ def values_of(result: hba.SearchResult) -> list[list[float]]:
 
 def metrics_of(result: hba.SearchResult) -> list[Mapping[str, float | None]]:
     """Without the time."""
-    return [{name: one for name, one in row.items() if name != "seconds"} for row in result.metrics]
+    return [
+        {name: one for name, one in row.items() if name != "seconds"}
+        for row in result.metrics
+    ]
 
 
 def check_equal(found: hba.SearchResult, expected: hba.SearchResult) -> None:
@@ -40,20 +49,34 @@ def check_equal(found: hba.SearchResult, expected: hba.SearchResult) -> None:
     assert values_of(found) == values_of(expected)
     assert metrics_of(found) == metrics_of(expected)
     assert torch.equal(found.lam, expected.lam)
-    for one, other in zip(found.network.state_dict().values(), expected.network.state_dict().values(), strict=True):
+    for one, other in zip(
+        found.network.state_dict().values(),
+        expected.network.state_dict().values(),
+        strict=True,
+    ):
         assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_a_search_notes_every_epoch_and_returns_the_network_of_lambda(algorithm: str, texts: Path) -> None:
+def test_a_search_notes_every_epoch_and_returns_the_network_of_lambda(
+    algorithm: str, texts: Path
+) -> None:
     """Lambda does not move in the first epoch, the warm-up."""
     result = small_search(texts, algorithm=algorithm, epochs=3, warm_up_epochs=1)
     assert result.schedule is not None
-    assert result.schedule.space.names == (*NAMES, "activation.alpha", "activation.beta")
+    assert result.schedule.space.names == (
+        *NAMES,
+        "activation.alpha",
+        "activation.beta",
+    )
     first, second, last = values_of(result)
     assert first == pytest.approx([0.05] * 7, rel=1e-5)
     assert first != second != last
-    assert [row["lambda_loss"] is None for row in result.metrics] == [True, False, False]
+    assert [row["lambda_loss"] is None for row in result.metrics] == [
+        True,
+        False,
+        False,
+    ]
     for number, metrics in enumerate(result.metrics, 1):
         assert metrics["epoch"] == number
         for name in ("train", "val"):
@@ -61,20 +84,36 @@ def test_a_search_notes_every_epoch_and_returns_the_network_of_lambda(algorithm:
             assert loss is not None
             assert metrics[f"{name}_perplexity"] == pytest.approx(math.exp(loss))
     assert isinstance(result.network, LstmLanguageModel)
-    measured = measured_loss(result.network, tokens_of(texts)["valid"], SMALL["sequence_length"])
+    measured = measured_loss(
+        result.network, tokens_of(texts)["valid"], SMALL["sequence_length"]
+    )
     assert result.metrics[-1]["val_loss"] == measured
     assert result.hypernetwork is not None
     plain = result.hypernetwork.to_module(result.lam).state_dict()
-    assert all(torch.equal(one, plain[name]) for name, one in result.network.state_dict().items())
+    assert all(
+        torch.equal(one, plain[name])
+        for name, one in result.network.state_dict().items()
+    )
     for name, rate in zip(NAMES, last, strict=False):
-        assert result.network.get_submodule(name.removeprefix("dropout.")).p == pytest.approx(rate, abs=1e-5)
+        assert result.network.get_submodule(
+            name.removeprefix("dropout.")
+        ).p == pytest.approx(rate, abs=1e-5)
 
 
 def test_any_of_it_can_be_tuned_with_any_response(texts: Path) -> None:
     cases: list[dict[str, Any]] = [
-        {"tune": "dropout,activation,weight-decay", "algorithm": "delta-stn", "sigma_entropy": 0.01},
+        {
+            "tune": "dropout,activation,weight-decay",
+            "algorithm": "delta-stn",
+            "sigma_entropy": 0.01,
+        },
         {"tune": "activation", "response": "separate", "layers": 1},
-        {"tune": "dropout", "sigma_entropy": 0.01, "sharing": "all", "val_batch_size": 2},
+        {
+            "tune": "dropout",
+            "sigma_entropy": 0.01,
+            "sharing": "all",
+            "val_batch_size": 2,
+        },
     ]
     for settings in cases:
         first, last = values_of(small_search(texts, **settings))
@@ -82,12 +121,14 @@ def test_any_of_it_can_be_tuned_with_any_response(texts: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("algorithm", "n_steps"), [("stn", 9), ("stn", 14), ("delta-stn", 20)])
+@pytest.mark.parametrize(
+    ("algorithm", "n_steps"), [("stn", 9), ("stn", 14), ("delta-stn", 20)]
+)
 def test_a_resumed_search_is_the_one_that_was_not_stopped(
     algorithm: str, n_steps: int, texts: Path, tmp_path: Path
 ) -> None:
-    """Where its text has moved, too. The seed decides all, torch's default generator is not used, and the test text
-    is not opened.
+    """Where its text has moved, too. The seed decides all, torch's default generator is
+    not used, and the test text is not opened.
     """
     torch.manual_seed(0)
     before = torch.get_rng_state()
@@ -96,7 +137,9 @@ def test_a_resumed_search_is_the_one_that_was_not_stopped(
     torch.rand(5)
     (texts / "test.txt").unlink()
     out = tmp_path / "run"
-    stopped = small_search(texts, algorithm=algorithm, epochs=3, out=out, callback=StopAfter(n_steps))
+    stopped = small_search(
+        texts, algorithm=algorithm, epochs=3, out=out, callback=StopAfter(n_steps)
+    )
     assert not stopped.finished
     assert len(stopped.metrics) == n_steps // 14
     moved = Path(shutil.move(texts, tmp_path / "moved"))
@@ -105,7 +148,9 @@ def test_a_resumed_search_is_the_one_that_was_not_stopped(
     check_equal(small_search(moved, resume=True, out=out, epochs=3), expected)
 
 
-def test_a_run_folder_holds_a_schedule_that_can_be_loaded(texts: Path, tmp_path: Path) -> None:
+def test_a_run_folder_holds_a_schedule_that_can_be_loaded(
+    texts: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "run"
     result = small_search(texts, out=out, seed=1)
     loaded = hba.load_policy(out)
@@ -114,17 +159,33 @@ def test_a_run_folder_holds_a_schedule_that_can_be_loaded(texts: Path, tmp_path:
     loaded.save(tmp_path / "again.json")
     again = hba.Schedule.load(tmp_path / "again.json")
     assert (again.space, again.provenance) == (loaded.space, loaded.provenance)
-    known = {name: loaded.provenance[name] for name in ("algorithm", "model", "train_words", "epochs_finished")}
-    assert known == {"algorithm": "stn", "model": "lstm-2x4", "train_words": 300, "epochs_finished": 2}
+    known = {
+        name: loaded.provenance[name]
+        for name in ("algorithm", "model", "train_words", "epochs_finished")
+    }
+    assert known == {
+        "algorithm": "stn",
+        "model": "lstm-2x4",
+        "train_words": 300,
+        "epochs_finished": 2,
+    }
     assert (out / "metrics.csv").read_text(encoding="utf-8").count("\n") == 3
 
 
 def test_a_resumed_run_keeps_its_settings(texts: Path, tmp_path: Path) -> None:
     small_search(texts, out=tmp_path, callback=StopAfter(3))
-    cases: list[dict[str, Any]] = [{"width": 5}, {"sigma": 0.5}, {"tune": "activation"}, {"epochs": 3}]
+    cases: list[dict[str, Any]] = [
+        {"width": 5},
+        {"sigma": 0.5},
+        {"tune": "activation"},
+        {"epochs": 3},
+    ]
     for given in (*cases, {"algorithm": "delta-stn"}):
         ((name, value),) = given.items()
-        with pytest.raises(SettingsError, match=rf"^a resumed run keeps its settings.* {name} .*given \[?'?{value}"):
+        with pytest.raises(
+            SettingsError,
+            match=rf"^a resumed run keeps its settings.* {name} .*given \[?'?{value}",
+        ):
             small_search(None, resume=True, out=tmp_path, **given)
 
 
@@ -136,7 +197,10 @@ def test_what_cannot_work_is_refused_in_one_line_that_names_it(texts: Path) -> N
         ({"warm_up_epochs": 2}, "warm_up_epochs"),
         ({"vocabulary_size": 2}, "vocabulary_size"),
         ({"val_batch_size": 250}, "valid.txt must have at least 1500 words"),
-        ({"batch_size": 60, "val_batch_size": 2}, "at least 360 words for 60 columns of 5 words and one more, got 300"),
+        (
+            {"batch_size": 60, "val_batch_size": 2},
+            "at least 360 words for 60 columns of 5 words and one more, got 300",
+        ),
     ]
     for given, name in cases:
         with pytest.raises(HbaError) as caught:
@@ -145,7 +209,11 @@ def test_what_cannot_work_is_refused_in_one_line_that_names_it(texts: Path) -> N
         assert "\n" not in str(caught.value)
 
 
-def test_a_loss_that_is_not_finite_ends_a_search_in_one_line(texts: Path, tmp_path: Path) -> None:
-    with pytest.raises(DivergedError, match=r"^the loss of epoch 1 is not finite; .* below 1e\+38$"):
+def test_a_loss_that_is_not_finite_ends_a_search_in_one_line(
+    texts: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        DivergedError, match=r"^the loss of epoch 1 is not finite; .* below 1e\+38$"
+    ):
         small_search(texts, learning_rate=1e38, out=tmp_path / "run")
     assert not (tmp_path / "run" / "policy.json").exists()

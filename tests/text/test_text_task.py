@@ -1,4 +1,6 @@
-"""What a search on text keeps the same: noise, penalty, steps, and the response in a linearized language model."""
+"""What a search on text keeps the same: noise, penalty, steps, and the response in a
+linearized language model.
+"""
 
 import copy
 from pathlib import Path
@@ -18,7 +20,12 @@ from hba.text.lstm import next_word_loss
 from hba.text.reader import Corpus, Passage, Prediction
 from hba.text.task import ClippedSGD, TextTask, optimizer_of
 
-ALL = (*(f"dropout.{name}" for name in DROPOUTS), "activation.alpha", "activation.beta", "weight_decay")
+ALL = (
+    *(f"dropout.{name}" for name in DROPOUTS),
+    "activation.alpha",
+    "activation.beta",
+    "weight_decay",
+)
 
 
 @pytest.fixture
@@ -47,10 +54,14 @@ def test_what_is_tuned_begins_where_it_says(texts: Path) -> None:
     task = task_of(texts, tune="dropout,activation,weight-decay", weight_decay=1e-4)
     values = task.space.decode(task.config.algorithm.start(task).double()).tolist()
     expected = {**dict.fromkeys(ALL, 0.05), "weight_decay": 1e-4}
-    assert dict(zip(task.space.names, values, strict=True)) == pytest.approx(expected, rel=1e-5)
+    assert dict(zip(task.space.names, values, strict=True)) == pytest.approx(
+        expected, rel=1e-5
+    )
 
 
-def test_noise_of_what_has_one_rate_for_a_batch_is_the_same_in_all_rows(texts: Path) -> None:
+def test_noise_of_what_has_one_rate_for_a_batch_is_the_same_in_all_rows(
+    texts: Path,
+) -> None:
     task = task_of(texts)
     column = task.space.names.index("dropout.weights")
     noise = task.noise(6, torch.Generator().manual_seed(0))
@@ -62,20 +73,30 @@ def test_noise_of_what_has_one_rate_for_a_batch_is_the_same_in_all_rows(texts: P
     assert noise[:, column].unique().tolist() == drawn[:1, column].tolist()
 
 
-def test_the_penalty_is_that_of_a_loop_with_values_of_its_own_for_each_column(texts: Path) -> None:
-    """alpha times the mean square of dropped states, and beta times that of the moves of states from word to word."""
+def test_the_penalty_is_that_of_a_loop_with_values_of_its_own_for_each_column(
+    texts: Path,
+) -> None:
+    """alpha times the mean square of dropped states, and beta times that of the moves
+    of states from word to word.
+    """
     task = task_of(texts, tune="activation")
     generator = torch.Generator().manual_seed(0)
     states, dropped = torch.randn(2, 3, 5, 4, generator=generator, dtype=torch.float64)
     alpha, beta = torch.rand(2, 3, generator=generator, dtype=torch.float64)
     expected = []
     for column in range(3):
-        squares = sum(float(dropped[column, t, unit]) ** 2 for t in range(5) for unit in range(4))
+        squares = sum(
+            float(dropped[column, t, unit]) ** 2 for t in range(5) for unit in range(4)
+        )
         moves = sum(
-            float(states[column, t + 1, unit] - states[column, t, unit]) ** 2 for t in range(4) for unit in range(4)
+            float(states[column, t + 1, unit] - states[column, t, unit]) ** 2
+            for t in range(4)
+            for unit in range(4)
         )
         expected.append(float(alpha[column] * squares / 20 + beta[column] * moves / 16))
-    assert activation(states, dropped, alpha=alpha, beta=beta).tolist() == pytest.approx(expected)
+    assert activation(
+        states, dropped, alpha=alpha, beta=beta
+    ).tolist() == pytest.approx(expected)
     of_name = {"activation.alpha": alpha, "activation.beta": beta}
     values = torch.stack([of_name[name] for name in task.space.names], dim=1)
     prediction = Prediction(torch.randn(3, 5, 12), states, dropped, torch.zeros(()))
@@ -86,10 +107,17 @@ def test_the_penalty_is_that_of_a_loop_with_values_of_its_own_for_each_column(te
 
 
 @pytest.mark.parametrize(("clip_norm", "share"), [(0.5, 0.1), (10.0, 1.0)])
-def test_a_step_goes_along_a_gradient_that_is_no_longer_than_its_limit(clip_norm: float, share: float) -> None:
+def test_a_step_goes_along_a_gradient_that_is_no_longer_than_its_limit(
+    clip_norm: float, share: float
+) -> None:
     """Both weights together have a gradient of length 5, with that of their decay."""
-    weights = [nn.Parameter(torch.tensor([1.0, 2.0])), nn.Parameter(torch.tensor([[3.0]]))]
-    optimizer = ClippedSGD(weights, learning_rate=2.0, weight_decay=0.1, clip_norm=clip_norm)
+    weights = [
+        nn.Parameter(torch.tensor([1.0, 2.0])),
+        nn.Parameter(torch.tensor([[3.0]])),
+    ]
+    optimizer = ClippedSGD(
+        weights, learning_rate=2.0, weight_decay=0.1, clip_norm=clip_norm
+    )
     weights[0].grad, weights[1].grad = torch.tensor([2.9, -0.2]), torch.tensor([[3.7]])
     optimizer.step()
     assert weights[0].tolist() == pytest.approx([1 - 2 * 3 * share, 2], rel=1e-5)
@@ -97,7 +125,9 @@ def test_a_step_goes_along_a_gradient_that_is_no_longer_than_its_limit(clip_norm
     assert [group["weight_decay"] for group in optimizer.param_groups] == [0.1]
 
 
-@pytest.mark.parametrize(("algorithm", "together"), [("stn", True), ("delta-stn", False)])
+@pytest.mark.parametrize(
+    ("algorithm", "together"), [("stn", True), ("delta-stn", False)]
+)
 def test_the_response_is_clipped_by_itself_where_it_has_a_loss_of_its_own(
     algorithm: str, together: bool, texts: Path
 ) -> None:
@@ -108,9 +138,18 @@ def test_the_response_is_clipped_by_itself_where_it_has_a_loss_of_its_own(
 
 
 @pytest.mark.parametrize("weight_decay", [1e-4, 0.08])
-def test_tuned_weight_decay_is_the_same_training_in_a_search_and_behind_it(weight_decay: float, texts: Path) -> None:
-    """Without noise, a step of the search on the weights is one of an ordinary training, the gradient being clipped."""
-    settings = {"algorithm": "delta-stn", "sigma": 0.0, "sigma_entropy": None, "weight_decay": weight_decay}
+def test_tuned_weight_decay_is_the_same_training_in_a_search_and_behind_it(
+    weight_decay: float, texts: Path
+) -> None:
+    """Without noise, a step of the search on the weights is one of an ordinary
+    training, the gradient being clipped.
+    """
+    settings = {
+        "algorithm": "delta-stn",
+        "sigma": 0.0,
+        "sigma_entropy": None,
+        "weight_decay": weight_decay,
+    }
     task = task_of(texts, tune="weight-decay", **settings)
     algorithm, value = task.config.algorithm, task.space.regularizers[0].initial
     assert value == weight_decay
@@ -126,14 +165,25 @@ def test_tuned_weight_decay_is_the_same_training_in_a_search_and_behind_it(weigh
         stream.carry(prediction.state)
         optimizer.zero_grad()
         next_word_loss(prediction, following).backward()
-        assert sum(float(one.grad.square().sum()) for one in network.parameters() if one.grad is not None) > 0.01
+        assert (
+            sum(
+                float(one.grad.square().sum())
+                for one in network.parameters()
+                if one.grad is not None
+            )
+            > 0.01
+        )
         optimizer.step()
-    for found, expected in zip(state.to_module().parameters(), network.parameters(), strict=True):
+    for found, expected in zip(
+        state.to_module().parameters(), network.parameters(), strict=True
+    ):
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_the_learning_rate_takes_a_quarter_after_epochs_without_a_lower_loss() -> None:
-    optimizer, schedule = optimizer_of(training_config(patience_epochs=2), [nn.Parameter(torch.zeros(1))])
+    optimizer, schedule = optimizer_of(
+        training_config(patience_epochs=2), [nn.Parameter(torch.zeros(1))]
+    )
     rates = []
     for loss in (3.0, 2.0, 2.5, 2.0, 1.9, 1.9, 1.9):
         optimizer.step()
@@ -143,7 +193,9 @@ def test_the_learning_rate_takes_a_quarter_after_epochs_without_a_lower_loss() -
     assert rates == pytest.approx([5, 5, 5, 1.25, 1.25, 1.25, 0.3125])
 
 
-def test_a_training_step_carries_the_state_to_the_passage_that_follows(texts: Path) -> None:
+def test_a_training_step_carries_the_state_to_the_passage_that_follows(
+    texts: Path,
+) -> None:
     task = task_of(texts, algorithm="delta-stn", warm_up_epochs=0, train_steps=1)
     algorithm: Any = task.config.algorithm
     state = algorithm.begin(task, lambda _: task.network)
@@ -169,7 +221,9 @@ def test_the_linearized_language_model_is_that_of_finite_differences() -> None:
         torch.randint(12, (n_columns, length), generator=generator),
         torch.randn(2, 2, n_columns, 4, generator=generator, dtype=torch.float64),
     )
-    rows = hypernetwork.center + torch.randn(n_columns, n, generator=generator, dtype=torch.float64)
+    rows = hypernetwork.center + torch.randn(
+        n_columns, n, generator=generator, dtype=torch.float64
+    )
     seen: list[Prediction] = []
 
     def loss_of(prediction: Prediction, following: Tensor) -> Tensor:
@@ -177,15 +231,22 @@ def test_the_linearized_language_model_is_that_of_finite_differences() -> None:
         return prediction.logits.square().mean()
 
     own = copy.deepcopy(hypernetwork)
-    linearized(TrainingBatch(own, lambda same, _: same, loss_of, passage, torch.zeros(4), rows))
+    linearized(
+        TrainingBatch(own, lambda same, _: same, loss_of, passage, torch.zeros(4), rows)
+    )
     _, moved = seen
     center = hypernetwork.center
     with torch.no_grad():
-        plus, minus = (hypernetwork(passage, center + sign * small * (rows - center)) for sign in (1, -1))
+        plus, minus = (
+            hypernetwork(passage, center + sign * small * (rows - center))
+            for sign in (1, -1)
+        )
         at_center, far = hypernetwork(passage, center), hypernetwork(passage, rows)
     assert isinstance(moved, Prediction)
     for name in Prediction._fields:
         first, second, zeroth = (getattr(one, name) for one in (plus, minus, at_center))
         expected = zeroth + (first - second) / (2 * small)
         torch.testing.assert_close(getattr(moved, name), expected, rtol=1e-6, atol=1e-7)
-        assert not torch.allclose(getattr(far, name), expected, rtol=1e-2), "it is not linear"
+        assert not torch.allclose(getattr(far, name), expected, rtol=1e-2), (
+            "it is not linear"
+        )

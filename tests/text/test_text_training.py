@@ -22,15 +22,25 @@ from hba.text.task import network_of
 from hba.utils.seeding import derived_seed
 
 COLUMNS, LENGTH, PASSAGES, N_WORDS, SEED = 4, 5, 14, 12, 3
-NAMES = (*(f"dropout.{name}" for name in DROPOUTS), "activation.alpha", "activation.beta", "weight_decay")
+NAMES = (
+    *(f"dropout.{name}" for name in DROPOUTS),
+    "activation.alpha",
+    "activation.beta",
+    "weight_decay",
+)
 
 
 def schedule_of(*rows: Mapping[str, float]) -> Schedule:
-    """What a row does not name is zero; the least weight decay of a range is not, so it must be named."""
+    """What a row does not name is zero; the least weight decay of a range is not, so it
+    must be named.
+    """
     groups = ["dropout", "activation"] + ["weight_decay"] * ("weight_decay" in rows[0])
     known = hyperparameters_of(groups, lambda: LstmLanguageModel(N_WORDS, 4), 0.0)
     values = [[row.get(one.name, 0.0) for one in known] for row in rows]
-    return Schedule(SearchSpace((), count_probabilities=(1.0,), regularizers=known), np.array(values))
+    return Schedule(
+        SearchSpace((), count_probabilities=(1.0,), regularizers=known),
+        np.array(values),
+    )
 
 
 @pytest.fixture
@@ -45,16 +55,24 @@ def trained(
 
 
 class WrittenOut:
-    """SGD with a clipped gradient, and a learning rate of which a plateau leaves a quarter."""
+    """SGD with a clipped gradient, and a learning rate of which a plateau leaves a
+    quarter.
+    """
 
-    def __init__(self, tokens: Mapping[str, Tensor], rate: float = 5.0, patience: int = 5) -> None:
+    def __init__(
+        self, tokens: Mapping[str, Tensor], rate: float = 5.0, patience: int = 5
+    ) -> None:
         self.tokens, self.rate, self.patience = tokens, rate, patience
-        self.network = network_of(training_config(), N_WORDS, derived_seed(SEED, "an evaluation on text"))
+        self.network = network_of(
+            training_config(), N_WORDS, derived_seed(SEED, "an evaluation on text")
+        )
         self.losses: list[float] = []
         self.since = 0
 
     def train(self, rows: Sequence[Mapping[str, float]]) -> list[float]:
-        torch.manual_seed(derived_seed(SEED, "default generators of an evaluation on text"))
+        torch.manual_seed(
+            derived_seed(SEED, "default generators of an evaluation on text")
+        )
         for row in rows:
             for name in DROPOUTS:
                 self.network.get_submodule(name).p = row.get(f"dropout.{name}", 0.0)  # type: ignore[assignment]
@@ -70,9 +88,15 @@ class WrittenOut:
             words = columns[:, LENGTH * number : LENGTH * (number + 1) + 1]
             found = self.network(Passage(words[:, :-1], state))
             state = found.state.detach()
-            loss = F.cross_entropy(found.logits.reshape(-1, N_WORDS), words[:, 1:].reshape(-1))
+            loss = F.cross_entropy(
+                found.logits.reshape(-1, N_WORDS), words[:, 1:].reshape(-1)
+            )
             loss = loss + row.get("activation.alpha", 0.0) * found.dropped.pow(2).mean()
-            loss = loss + row.get("activation.beta", 0.0) * found.states.diff(dim=1).pow(2).mean()
+            loss = (
+                loss
+                + row.get("activation.beta", 0.0)
+                * found.states.diff(dim=1).pow(2).mean()
+            )
             self.step(loss, row.get("weight_decay", 0.0))
 
     def step(self, loss: Tensor, weight_decay: float) -> None:
@@ -87,21 +111,31 @@ class WrittenOut:
 
     def measure(self) -> None:
         self.losses.append(measured_loss(self.network, self.tokens["valid"], LENGTH))
-        self.since = 0 if self.losses[-1] < min([*self.losses[:-1], float("inf")]) else self.since + 1
+        self.since = (
+            0
+            if self.losses[-1] < min([*self.losses[:-1], float("inf")])
+            else self.since + 1
+        )
         if self.since == self.patience:
             self.since, self.rate = 0, self.rate / 4
 
 
-def test_with_rates_of_zero_it_is_a_training_without_regularisation(tokens: dict[str, Tensor]) -> None:
+def test_with_rates_of_zero_it_is_a_training_without_regularisation(
+    tokens: dict[str, Tensor],
+) -> None:
     found, test_loss = trained(tokens, schedule_of({}), epochs=3)
     plain = WrittenOut(tokens)
     assert found == pytest.approx(plain.train([{}] * 3), rel=1e-5)
-    assert test_loss == pytest.approx(measured_loss(plain.network, tokens["test"], LENGTH), rel=1e-5)
+    assert test_loss == pytest.approx(
+        measured_loss(plain.network, tokens["test"], LENGTH), rel=1e-5
+    )
     assert found[-1] < found[0], "it learns"
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_epoch_is_regularized_by_its_own_row(name: str, tokens: dict[str, Tensor]) -> None:
+def test_each_epoch_is_regularized_by_its_own_row(
+    name: str, tokens: dict[str, Tensor]
+) -> None:
     strong, least = (0.1, 1e-6) if name == "weight_decay" else (0.6, 0.0)
     rows = [{name: least}, {name: strong}, {name: least}]
     found = trained(tokens, schedule_of(*rows), epochs=3)[0]
@@ -111,14 +145,20 @@ def test_each_epoch_is_regularized_by_its_own_row(name: str, tokens: dict[str, T
     assert found[1] != without[1]
 
 
-def test_the_learning_rate_waits_for_the_validation_loss(tokens: dict[str, Tensor]) -> None:
-    found = trained(tokens, schedule_of({}), epochs=5, patience_epochs=1, learning_rate=12)[0]
+def test_the_learning_rate_waits_for_the_validation_loss(
+    tokens: dict[str, Tensor],
+) -> None:
+    found = trained(
+        tokens, schedule_of({}), epochs=5, patience_epochs=1, learning_rate=12
+    )[0]
     written_out = WrittenOut(tokens, rate=12.0, patience=1)
     assert found == pytest.approx(written_out.train([{}] * 5), rel=1e-3)
     assert written_out.rate < 12
 
 
-def test_the_seed_decides_all_and_the_callers_numbers_stay(tokens: dict[str, Tensor]) -> None:
+def test_the_seed_decides_all_and_the_callers_numbers_stay(
+    tokens: dict[str, Tensor],
+) -> None:
     schedule = schedule_of({"dropout.output": 0.5})
     torch.manual_seed(0)
     before = torch.get_rng_state()

@@ -1,4 +1,6 @@
-"""Mixed precision: near single precision, only where asked for, and the same weights by the same names."""
+"""Mixed precision: near single precision, only where asked for, and the same weights by
+the same names.
+"""
 
 import copy
 from pathlib import Path
@@ -21,7 +23,9 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 SHAPE = (3, 8, 8)
 RELATIVE = 2.0**-8
-"""Half of the distance between neighbouring numbers in bfloat16, which has 8 bits of fraction with the hidden one."""
+"""Half of the distance between neighbouring numbers in bfloat16, which has 8 bits of
+fraction with the hidden one.
+"""
 
 
 class Recording(nn.Module):
@@ -54,40 +58,64 @@ def test_layers_compute_in_bfloat16_and_everything_else_in_single_precision() ->
     assert not torch.is_autocast_enabled("cpu")
 
 
-def test_outputs_gradients_and_statistics_are_those_of_single_precision_to_eight_bits() -> None:
+def test_outputs_gradients_and_statistics_are_those_of_single_precision_to_eight_bits() -> (
+    None
+):
     exact = build_model("wrn-10-1", 10, 0, 8)
     near = copy.deepcopy(exact)
     enable_amp(near)
     for name, tensor in exact.state_dict().items():
         assert torch.equal(near.state_dict()[name], tensor), name
     labels = torch.arange(6)
-    losses = [F.cross_entropy(logits, labels) for logits in (exact(images()), amp_forward(near, images()))]
+    losses = [
+        F.cross_entropy(logits, labels)
+        for logits in (exact(images()), amp_forward(near, images()))
+    ]
     for loss in losses:
         loss.backward()
     assert losses[1] != losses[0]
     assert losses[1].item() == pytest.approx(losses[0].item(), rel=8 * RELATIVE)
-    for (name, one), other in zip(exact.named_parameters(), near.parameters(), strict=True):
+    for (name, one), other in zip(
+        exact.named_parameters(), near.parameters(), strict=True
+    ):
         assert one.grad is not None
         assert other.grad is not None
         assert other.grad.dtype == torch.float32
-        assert F.cosine_similarity(one.grad.flatten(), other.grad.flatten(), dim=0) > 0.95, name
+        assert (
+            F.cosine_similarity(one.grad.flatten(), other.grad.flatten(), dim=0) > 0.95
+        ), name
     for name, statistics in exact.named_buffers():
-        torch.testing.assert_close(near.get_buffer(name), statistics, rtol=8 * RELATIVE, atol=1e-3)
+        torch.testing.assert_close(
+            near.get_buffer(name), statistics, rtol=8 * RELATIVE, atol=1e-3
+        )
 
 
 @pytest.mark.slow
-def test_a_search_and_an_evaluation_are_fast_if_asked_for_and_resume_to_the_same_numbers(tmp_path: Path) -> None:
-    found = hba.search(small_data(), fast=True, out=tmp_path / "whole", **SMALL_SETTINGS)  # type: ignore[arg-type]
+def test_a_search_and_an_evaluation_are_fast_if_asked_for_and_resume_to_the_same_numbers(
+    tmp_path: Path,
+) -> None:
+    found = hba.search(
+        small_data(), fast=True, out=tmp_path / "whole", **SMALL_SETTINGS
+    )
     assert found.schedule is not None
     assert found.schedule.provenance["settings"]["fast"] is True
-    hba.search(small_data(), out=tmp_path / "parts", callback=StopAfter(4), fast=True, **SMALL_SETTINGS)  # type: ignore[arg-type]
+    hba.search(
+        small_data(),
+        out=tmp_path / "parts",
+        callback=StopAfter(4),
+        fast=True,
+        **SMALL_SETTINGS,
+    )
     resumed = hba.search(small_data(), out=tmp_path / "parts", resume=True)
     assert resumed.schedule is not None
     assert (resumed.schedule.values == found.schedule.values).all()
     for name, weight in found.network.state_dict().items():
         assert torch.equal(resumed.network.state_dict()[name], weight), name
     invert = one_operation("Invert", [[0.0], [1.0]])
-    losses = [hba.evaluate(invert, tiny_data(), fast=value, **SETTINGS).rows[0].test_loss for value in (True, False)]
+    losses = [
+        hba.evaluate(invert, tiny_data(), fast=value, **SETTINGS).rows[0].test_loss
+        for value in (True, False)
+    ]
     assert losses[0] != losses[1]
     assert losses[0] == pytest.approx(losses[1], rel=0.2)
 
@@ -104,12 +132,14 @@ class Views(nn.Module):
 
 
 def test_what_it_does_not_go_with_is_refused_in_one_line() -> None:
-    settings: dict[str, Any] = {name: value for name, value in SMALL_SETTINGS.items() if name != "model"}
+    settings: dict[str, Any] = {
+        name: value for name, value in SMALL_SETTINGS.items() if name != "model"
+    }
     with pytest.raises(SettingsError, match="fast") as refused:
         hba.search(small_data(), network=Views(), fast=True, **settings)
     assert "\n" not in str(refused.value)
     with pytest.raises(SettingsError, match="hba"):
-        hba.search(small_data(), fast=True, **{**SMALL_SETTINGS, "algorithm": "hba"})  # type: ignore[arg-type]
+        hba.search(small_data(), fast=True, **{**SMALL_SETTINGS, "algorithm": "hba"})
     # Weights of five axes have no channels that could be last.
     enable_amp(nn.Conv3d(1, 2, 3))
 
@@ -119,4 +149,6 @@ def test_on_a_gpu_layers_compute_in_bfloat16_and_a_search_ends() -> None:
     network = Recording().cuda()
     assert amp_forward(network, images().cuda()).dtype == torch.float32
     assert network.seen == [(torch.bfloat16, True)]
-    assert hba.search(small_data(), fast=True, **{**SMALL_SETTINGS, "device": "cuda"}).finished  # type: ignore[arg-type]
+    assert hba.search(
+        small_data(), fast=True, **{**SMALL_SETTINGS, "device": "cuda"}
+    ).finished

@@ -25,7 +25,13 @@ from hba.training.trainer import Trained, train
 EPOCHS = 4
 STEPS = N_TRAIN // BATCH
 SETTINGS: dict[str, Any] = {
-    **{"data": "tiny", "model": "wrn-10-1", "epochs": EPOCHS, "batch_size": BATCH, "device": "cpu"},
+    **{
+        "data": "tiny",
+        "model": "wrn-10-1",
+        "epochs": EPOCHS,
+        "batch_size": BATCH,
+        "device": "cpu",
+    },
     **{"learning_rate": 0.01, "weight_decay": 0.01, "flip": True},
 }
 
@@ -40,25 +46,49 @@ def tuned() -> Schedule:
         Hyperparameter("dropout.2", 0.0, 1.0, 0.05),
         Hyperparameter("weight_decay", 1e-6, 1.0, 5e-4, "log"),
     )
-    space = SearchSpace((OPERATIONS["Rotate"],), 1, (0.0, 1.0), regularizers=regularizers)
-    rows = [[1.0, 10.0 * epoch, 0.1 * epoch, 0.001 * (1 + epoch)] for epoch in range(EPOCHS)]
+    space = SearchSpace(
+        (OPERATIONS["Rotate"],), 1, (0.0, 1.0), regularizers=regularizers
+    )
+    rows = [
+        [1.0, 10.0 * epoch, 0.1 * epoch, 0.001 * (1 + epoch)] for epoch in range(EPOCHS)
+    ]
     return Schedule(space, np.array(rows))
 
 
 def dropping() -> nn.Module:
-    return nn.Sequential(nn.Flatten(), nn.Linear(192, 8), nn.Dropout(0.3), nn.BatchNorm1d(8), nn.Linear(8, 2))
+    return nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(192, 8),
+        nn.Dropout(0.3),
+        nn.BatchNorm1d(8),
+        nn.Linear(8, 2),
+    )
 
 
 CASES: dict[str, tuple[Augmentation, nn.Module | None, dict[str, Any]]] = {
     "no augmentation": (ScheduleAugmentation(None), None, {}),
-    "operations": (ScheduleAugmentation(one_operation("Rotate", [[1.0, 20.0]])), None, {"crop_padding": 1}),
-    "dropout by a schedule": (ScheduleAugmentation(tuned()), dropping(), {"learning_rate_schedule": "step"}),
+    "operations": (
+        ScheduleAugmentation(one_operation("Rotate", [[1.0, 20.0]])),
+        None,
+        {"crop_padding": 1},
+    ),
+    "dropout by a schedule": (
+        ScheduleAugmentation(tuned()),
+        dropping(),
+        {"learning_rate_schedule": "step"},
+    ),
     "mixing": (Mixes(*[Mixing(0.5, 1.0, 0.5, 1.0)] * EPOCHS), None, {}),
-    "adamw": (ScheduleAugmentation(None), dropping(), {"optimizer": "adamw", "learning_rate_warm_up_epochs": 1}),
+    "adamw": (
+        ScheduleAugmentation(None),
+        dropping(),
+        {"optimizer": "adamw", "learning_rate_warm_up_epochs": 1},
+    ),
 }
 
 
-def trained(case: str, kept: TrainCheckpoint | None, stop_after: int | None = None) -> Trained:
+def trained(
+    case: str, kept: TrainCheckpoint | None, stop_after: int | None = None
+) -> Trained:
     augmentation, network, settings = CASES[case]
     done = [0]
 
@@ -88,7 +118,9 @@ def saved_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
         ("adamw", STEPS + 2),
     ],
 )
-def test_a_stopped_training_goes_on_to_the_same_numbers(case: str, stop_after: int, tmp_path: Path) -> None:
+def test_a_stopped_training_goes_on_to_the_same_numbers(
+    case: str, stop_after: int, tmp_path: Path
+) -> None:
     whole = trained(case, None)
     kept = TrainCheckpoint(tmp_path, [case])
     with pytest.raises(Stopped):
@@ -100,13 +132,19 @@ def test_a_stopped_training_goes_on_to_the_same_numbers(case: str, stop_after: i
     found = trained(case, kept)
     assert found.test == whole.test
     assert found.epochs == whole.epochs
-    for one, other in zip(found.network.state_dict().values(), whole.network.state_dict().values(), strict=True):
+    for one, other in zip(
+        found.network.state_dict().values(),
+        whole.network.state_dict().values(),
+        strict=True,
+    ):
         assert torch.equal(one, other)
     kept.remove()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_saved_is_taken_only_by_the_same_training_and_must_be_readable(tmp_path: Path) -> None:
+def test_what_is_saved_is_taken_only_by_the_same_training_and_must_be_readable(
+    tmp_path: Path,
+) -> None:
     kept = TrainCheckpoint(tmp_path, ["this"])
     with pytest.raises(Stopped):
         trained("operations", kept, 5)

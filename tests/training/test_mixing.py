@@ -32,9 +32,16 @@ N_CLASSES = 3
 
 
 def of_torchvision(
-    kind: type, alpha: float, seed: int, images: Tensor, labels: Tensor, monkeypatch: pytest.MonkeyPatch
+    kind: type,
+    alpha: float,
+    seed: int,
+    images: Tensor,
+    labels: Tensor,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> tuple[Tensor, Tensor]:
-    """The batch by v2.MixUp or v2.CutMix, with the numbers that `mix` draws from a generator of that seed."""
+    """The batch by v2.MixUp or v2.CutMix, with the numbers that `mix` draws from a
+    generator of that seed.
+    """
     height, width = images.shape[2:]
     # Mixup has the share of the image itself at every pixel.
     share = draw_shares(Mixing(1.0, alpha), height, width, seeded(seed))[0, 0]
@@ -48,13 +55,19 @@ def of_torchvision(
     return mixed
 
 
-@each(("kind", "mixing", "alpha"), [(v2.MixUp, Mixing(1.0, 0.4), 0.4), (v2.CutMix, Mixing(0.0, 1.0, 1.0, 0.8), 0.8)])
+@each(
+    ("kind", "mixing", "alpha"),
+    [(v2.MixUp, Mixing(1.0, 0.4), 0.4), (v2.CutMix, Mixing(0.0, 1.0, 1.0, 0.8), 0.8)],
+)
 def test_a_mixed_batch_and_its_loss_are_those_of_torchvision(
     kind: type, mixing: Mixing, alpha: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     smoothing = Hyperparameter("label_smoothing", 0.0, 1.0, 0.05)
     for seed in range(40):
-        images, logits = torch.randn(5, 2, 9, 6, generator=seeded(seed)), torch.randn(5, 3, generator=seeded(seed + 1))
+        images, logits = (
+            torch.randn(5, 2, 9, 6, generator=seeded(seed)),
+            torch.randn(5, 3, generator=seeded(seed + 1)),
+        )
         labels = torch.randint(0, N_CLASSES, (5,), generator=seeded(seed))
         before = images.clone()
         found, mixed = mix(images, labels, mixing, seeded(seed))
@@ -62,46 +75,73 @@ def test_a_mixed_batch_and_its_loss_are_those_of_torchvision(
         assert torch.equal(found, wanted)
         assert torch.equal(images, before)
         one_hot = F.one_hot(labels, N_CLASSES).float()
-        torch.testing.assert_close(mixed.share * one_hot + (1 - mixed.share) * one_hot.roll(1, 0), soft)
-        torch.testing.assert_close(loss_of(logits, mixed), F.cross_entropy(logits, soft))
-        torch.testing.assert_close(losses_of(logits, mixed), F.cross_entropy(logits, soft, reduction="none"))
+        torch.testing.assert_close(
+            mixed.share * one_hot + (1 - mixed.share) * one_hot.roll(1, 0), soft
+        )
+        torch.testing.assert_close(
+            loss_of(logits, mixed), F.cross_entropy(logits, soft)
+        )
+        torch.testing.assert_close(
+            losses_of(logits, mixed), F.cross_entropy(logits, soft, reduction="none")
+        )
         assert error_share(logits, mixed) == error_share(logits, labels)
-        penalty = Regularization((smoothing,), 0).penalty(logits, mixed, torch.tensor([0.3]))
+        penalty = Regularization((smoothing,), 0).penalty(
+            logits, mixed, torch.tensor([0.3])
+        )
         smoothed = F.cross_entropy(logits, soft, label_smoothing=0.3)
         torch.testing.assert_close(loss_of(logits, mixed) + penalty, smoothed)
         several = torch.rand(5, N_CLASSES, generator=seeded(seed)) < 0.5
         _, mixed = mix(images, several, mixing, seeded(seed))
         soft = mixed.share * several + (1 - mixed.share) * several.roll(1, 0)
-        torch.testing.assert_close(loss_of(logits, mixed), F.binary_cross_entropy_with_logits(logits, soft))
+        torch.testing.assert_close(
+            loss_of(logits, mixed), F.binary_cross_entropy_with_logits(logits, soft)
+        )
 
 
-def test_batches_are_mixed_at_the_given_rates_and_shares_are_of_the_beta_distribution() -> None:
+def test_batches_are_mixed_at_the_given_rates_and_shares_are_of_the_beta_distribution() -> (
+    None
+):
     generator, n, side = seeded(0), 10_000, 16
-    # With an alpha of 8, shares are far enough from 1 for every box to cover a pixel, whatever its place.
+    # With an alpha of 8, shares are far enough from 1 for every box to cover a pixel,
+    # whatever its place.
     mixing = Mixing(0.3, 0.4, 0.5, 8.0)
     drawn = torch.stack([draw_shares(mixing, side, side, generator) for _ in range(n)])
     in_box = (drawn == 0).flatten(1).any(1)
     is_mixup = (drawn < 1).flatten(1).all(1) & ~in_box
     for found, rate in ((is_mixup, 0.3), (in_box, 0.7 * 0.5)):
         assert stats.binomtest(int(found.sum()), n, rate).pvalue > 1e-3
-    assert stats.kstest(drawn[is_mixup, 0, 0].numpy(), "beta", args=(0.4, 0.4)).pvalue > 1e-3
+    assert (
+        stats.kstest(drawn[is_mixup, 0, 0].numpy(), "beta", args=(0.4, 0.4)).pvalue
+        > 1e-3
+    )
     # torchvision's own draws.
     torch.manual_seed(0)
     cutmix, images = v2.CutMix(alpha=8.0, num_classes=2), torch.zeros(2, 1, side, side)
     shares = [float(cutmix(images, torch.arange(2))[1][0, 0]) for _ in range(2000)]
     of_pixels = drawn[in_box].mean(dim=(1, 2)).numpy()
     # Both are shares of 256 pixels, which torchvision has in float32.
-    assert stats.ks_2samp(of_pixels, np.round(np.array(shares) * side**2) / side**2).pvalue > 1e-3
+    assert (
+        stats.ks_2samp(of_pixels, np.round(np.array(shares) * side**2) / side**2).pvalue
+        > 1e-3
+    )
 
 
-def test_alpha_or_probability_zero_leaves_the_batch_as_it_is_and_wrong_numbers_are_refused() -> None:
+def test_alpha_or_probability_zero_leaves_the_batch_as_it_is_and_wrong_numbers_are_refused() -> (
+    None
+):
     images, labels = torch.randn(4, 3, 6, 6, generator=seeded(0)), torch.arange(4)
     on_device = Mixing(*torch.tensor([0.0, 1.0, 1.0, 0.0]).unbind())
     for mixing in (Mixing(), Mixing(1.0, 0.0), Mixing(0.0, 1.0, 1.0, 0.0), on_device):
         found, mixed = mix(images, labels, mixing, seeded(1))
         assert torch.equal(found, images)
         assert mixed.share == 1
-    for arguments in ((1.5,), (-0.1,), (float("nan"),), (0.5, -1.0), (0.5, float("inf"))):
+    for arguments in (
+        (1.5,),
+        (-0.1,),
+        (float("nan"),),
+        (0.5, -1.0),
+        (0.5, float("inf")),
+    ):
         with pytest.raises(SettingsError, match=r"must lie in \[0, 1(000)?\], got"):
             Mixing(*arguments)
 
@@ -122,10 +162,18 @@ class Recorder(nn.Module):
 
 def trained(augmentation: Any) -> tuple[Tensor, list[float]]:
     """What the network sees, (epochs, batches, B, C, H, W), and the loss of each epoch."""
-    settings = {"data": "tiny", "model": "wrn-10-1", "epochs": EPOCHS, "batch_size": BATCH, "device": "cpu"}
+    settings = {
+        "data": "tiny",
+        "model": "wrn-10-1",
+        "epochs": EPOCHS,
+        "batch_size": BATCH,
+        "device": "cpu",
+    }
     config = EvaluationConfig.make({**settings, "learning_rate": 1e-9})
     torch.manual_seed(0)
-    found = train(config, tiny_data(), augmentation, 0, own_network=CustomNetwork(Recorder()))
+    found = train(
+        config, tiny_data(), augmentation, 0, own_network=CustomNetwork(Recorder())
+    )
     assert isinstance(found.network, Recorder)
     seen = torch.stack(found.network.seen).unflatten(0, (EPOCHS, N_TRAIN // BATCH))
     return seen, [one.loss for one in found.epochs]
@@ -136,17 +184,23 @@ def test_a_training_mixes_each_of_its_batches_by_the_mixing_of_the_epoch() -> No
     rows = [[1.0, 1.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0], [0.0, 1.0, 1.0, 1.0]]
     mixed, mixed_losses = trained(Mixes(*(Mixing(*row) for row in rows)))
     space = SearchSpace((STAGED["Mixup"], STAGED["CutMix"]), count_probabilities=(1.0,))
-    assert torch.equal(mixed, trained(ScheduleAugmentation(Schedule(space, np.array(rows))))[0])
+    assert torch.equal(
+        mixed, trained(ScheduleAugmentation(Schedule(space, np.array(rows))))[0]
+    )
     partners = plain.roll(1, 2)
     for found, own, partner in zip(mixed[0], plain[0], partners[0], strict=True):
-        share = ((found - partner) * (own - partner)).sum() / (own - partner).square().sum()
+        share = ((found - partner) * (own - partner)).sum() / (
+            own - partner
+        ).square().sum()
         torch.testing.assert_close(found, share * own + (1 - share) * partner)
         assert 0.001 < share < 0.999
     assert torch.equal(mixed[1], plain[1])
     is_own = (mixed[2] == plain[2]).all(dim=(1, 2))
     for batch, in_own in enumerate(is_own):
         assert 0 < in_own.float().mean() < 1
-        assert torch.equal(mixed[2, batch], torch.where(in_own, plain[2, batch], partners[2, batch]))
+        assert torch.equal(
+            mixed[2, batch], torch.where(in_own, plain[2, batch], partners[2, batch])
+        )
     assert mixed_losses[1] == pytest.approx(losses[1], rel=1e-5)
     assert mixed_losses[0] != pytest.approx(losses[0], rel=1e-5)
     with pytest.raises(SettingsError, match="must return 3 Mixing, one per epoch"):

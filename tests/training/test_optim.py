@@ -10,16 +10,28 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from hba.config.evaluation import EvaluationConfig
 from hba.config.training import PLATEAU
-from hba.training.optim import OPTIMIZERS, Plateau, gradient_root, optimizer_for, scheduled
+from hba.training.optim import (
+    OPTIMIZERS,
+    Plateau,
+    gradient_root,
+    optimizer_for,
+    scheduled,
+)
 
 
 def learning_rates(
-    schedule: str, epochs: int, steps_per_epoch: int, learning_rate: float, warm_up_epochs: int = 0
+    schedule: str,
+    epochs: int,
+    steps_per_epoch: int,
+    learning_rate: float,
+    warm_up_epochs: int = 0,
 ) -> list[float]:
     """The rate that each training step uses, and behind them the one after the last."""
     weight = nn.Parameter(torch.zeros(()))
     optimizer = OPTIMIZERS["sgd"]([weight], lr=learning_rate, weight_decay=0.0)
-    lr_schedule = scheduled(optimizer, schedule, epochs * steps_per_epoch, warm_up_epochs * steps_per_epoch)
+    lr_schedule = scheduled(
+        optimizer, schedule, epochs * steps_per_epoch, warm_up_epochs * steps_per_epoch
+    )
     weight.grad = torch.zeros(())
     rates = [float(lr_schedule.get_last_lr()[0])]
     for _ in range(epochs * steps_per_epoch):
@@ -36,7 +48,9 @@ both_ways = pytest.mark.parametrize("fused", [False, True])
 def test_sgd_moves_by_nesterov_or_classical_momentum(fused: bool) -> None:
     for name, is_nesterov in (("sgd", True), ("sgd-classical", False)):
         weight = nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
-        optimizer = OPTIMIZERS[name]([weight], lr=0.3, weight_decay=0.1, fused=fused, foreach=not fused)
+        optimizer = OPTIMIZERS[name](
+            [weight], lr=0.3, weight_decay=0.1, fused=fused, foreach=not fused
+        )
         velocity, expected = 0.0, 2.0
         for _ in range(5):
             weight.grad = torch.tensor(-0.5, dtype=torch.float64)
@@ -49,12 +63,16 @@ def test_sgd_moves_by_nesterov_or_classical_momentum(fused: bool) -> None:
 
 @both_ways
 def test_adamw_is_that_of_its_paper(fused: bool) -> None:
-    """Loshchilov and Hutter 2019, Algorithm 2, in plain numbers: the decay is no part of the averages."""
+    """Loshchilov and Hutter 2019, Algorithm 2, in plain numbers: the decay is no part
+    of the averages.
+    """
     weight = nn.Parameter(torch.tensor([2.0, -0.3], dtype=torch.float64))
     optimizer = OPTIMIZERS["adamw"]([weight], lr=0.3, weight_decay=0.1, fused=fused)
     assert gradient_root(optimizer, weight).isinf().all(), "before its first step"
     expected, mean, mean_square = [2.0, -0.3], [0.0, 0.0], [0.0, 0.0]
-    for step, gradients in enumerate([(-0.5, 1e-3), (0.7, 2e-3), (0.1, 0.0), (-2.0, -1e-4), (0.2, 5.0)], start=1):
+    for step, gradients in enumerate(
+        [(-0.5, 1e-3), (0.7, 2e-3), (0.1, 0.0), (-2.0, -1e-4), (0.2, 5.0)], start=1
+    ):
         weight.grad = torch.tensor(gradients, dtype=torch.float64)
         for i, gradient in enumerate(gradients):
             mean[i] = 0.9 * mean[i] + 0.1 * gradient
@@ -64,17 +82,35 @@ def test_adamw_is_that_of_its_paper(fused: bool) -> None:
         optimizer.step()
         assert weight.tolist() == pytest.approx(expected, rel=1e-9)
         roots = [math.sqrt(one / (1 - 0.999**step)) + 1e-8 for one in mean_square]
-        assert gradient_root(optimizer, weight).tolist() == pytest.approx(roots, rel=1e-9)
+        assert gradient_root(optimizer, weight).tolist() == pytest.approx(
+            roots, rel=1e-9
+        )
 
 
 @each("optimizer", ["sgd", "sgd-classical", "adamw"])
-def test_a_layer_may_get_its_first_gradient_later_also_with_a_fused_optimizer(optimizer: str) -> None:
-    """As with LayerDrop, or a layer that is unfrozen. In float64, a fused optimizer ends where another one does."""
-    settings = {"data": "digits", "model": "wrn-10-1", "optimizer": optimizer, "device": "cpu"}
+def test_a_layer_may_get_its_first_gradient_later_also_with_a_fused_optimizer(
+    optimizer: str,
+) -> None:
+    """As with LayerDrop, or a layer that is unfrozen. In float64, a fused optimizer
+    ends where another one does.
+    """
+    settings = {
+        "data": "digits",
+        "model": "wrn-10-1",
+        "optimizer": optimizer,
+        "device": "cpu",
+    }
     ends = []
     for fast in (False, True):
-        weights = [nn.Parameter(torch.tensor([2.0, 1.0], dtype=torch.float64)) for _ in range(2)]
-        made, _ = optimizer_for(EvaluationConfig.make({**settings, "fast": fast}), weights, steps_per_epoch=10)
+        weights = [
+            nn.Parameter(torch.tensor([2.0, 1.0], dtype=torch.float64))
+            for _ in range(2)
+        ]
+        made, _ = optimizer_for(
+            EvaluationConfig.make({**settings, "fast": fast}),
+            weights,
+            steps_per_epoch=10,
+        )
         for step in range(4):
             for weight in weights[: 1 + step // 2]:
                 weight.grad = torch.tensor([0.5, -0.25 * step], dtype=torch.float64)
@@ -86,8 +122,12 @@ def test_a_layer_may_get_its_first_gradient_later_also_with_a_fused_optimizer(op
 
 SHARES = {
     "cosine": lambda step, of: (1 + math.cos(math.pi * step / of)) / 2,
-    "step": lambda step, of: 0.1 ** sum(step >= ninths * of // 9 for ninths in (3, 6, 8)),
-    "step-fifth": lambda step, of: 0.2 ** sum(step >= tenths * of // 10 for tenths in (3, 6, 9)),
+    "step": (
+        lambda step, of: 0.1 ** sum(step >= ninths * of // 9 for ninths in (3, 6, 8))
+    ),
+    "step-fifth": (
+        lambda step, of: 0.2 ** sum(step >= tenths * of // 10 for tenths in (3, 6, 9))
+    ),
     "constant": lambda step, of: 1.0,
 }
 """By schedule, what is left of the rate behind so many steps."""
@@ -95,9 +135,17 @@ SHARES = {
 
 @each("schedule", SHARES)
 @pytest.mark.filterwarnings("error")
-def test_a_warm_up_rises_by_equal_steps_and_the_schedule_takes_the_rest(schedule: str) -> None:
+def test_a_warm_up_rises_by_equal_steps_and_the_schedule_takes_the_rest(
+    schedule: str,
+) -> None:
     steps_per_epoch, n_warm, n_steps = 5, 15, 100
-    rates = learning_rates(schedule, n_steps // steps_per_epoch, steps_per_epoch, 0.2, n_warm // steps_per_epoch)
+    rates = learning_rates(
+        schedule,
+        n_steps // steps_per_epoch,
+        steps_per_epoch,
+        0.2,
+        n_warm // steps_per_epoch,
+    )
     rise = [0.2 * (step + 1) / (n_warm + 1) for step in range(n_warm)]
     left = n_steps - n_warm
     fall = [0.2 * SHARES[schedule](step, left) for step in range(left + 1)]
@@ -106,7 +154,13 @@ def test_a_warm_up_rises_by_equal_steps_and_the_schedule_takes_the_rest(schedule
 
 def begun(patience: int, warm_up_steps: int = 0) -> Plateau:
     groups = [{"params": [nn.Parameter(torch.zeros(1))]} for _ in range(2)]
-    found = scheduled(OPTIMIZERS["sgd"](groups, lr=0.4, weight_decay=0.0), PLATEAU, 10**6, warm_up_steps, patience)
+    found = scheduled(
+        OPTIMIZERS["sgd"](groups, lr=0.4, weight_decay=0.0),
+        PLATEAU,
+        10**6,
+        warm_up_steps,
+        patience,
+    )
     assert isinstance(found, Plateau)
     return found
 
@@ -119,11 +173,17 @@ def rate_of(schedule: Plateau) -> float:
 
 
 @each("patience", [1, 5])
-def test_it_is_that_of_pytorch_whose_patience_counts_one_epoch_less(patience: int) -> None:
+def test_it_is_that_of_pytorch_whose_patience_counts_one_epoch_less(
+    patience: int,
+) -> None:
     schedule = begun(patience)
     other = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.4)
-    reference = ReduceLROnPlateau(other, factor=0.1, patience=patience - 1, threshold=0.0, eps=0.0)
-    for loss in torch.rand(80, generator=torch.Generator().manual_seed(patience)).tolist():
+    reference = ReduceLROnPlateau(
+        other, factor=0.1, patience=patience - 1, threshold=0.0, eps=0.0
+    )
+    for loss in torch.rand(
+        80, generator=torch.Generator().manual_seed(patience)
+    ).tolist():
         for _ in range(3):
             schedule.optimizer.step()
             schedule.step()
@@ -142,4 +202,6 @@ def test_a_warm_up_rises_by_equal_steps_and_drops_count_in_it_too() -> None:
         if number == 1:
             schedule.observe(1.0)
             schedule.observe(1.0)
-    assert rates == pytest.approx([0.4 * 1 / 5, 0.4 * 2 / 5, 0.04 * 3 / 5, 0.04 * 4 / 5, 0.04, 0.04, 0.04])
+    assert rates == pytest.approx(
+        [0.4 * 1 / 5, 0.4 * 2 / 5, 0.04 * 3 / 5, 0.04 * 4 / 5, 0.04, 0.04, 0.04]
+    )

@@ -24,7 +24,13 @@ from hba.training.custom_network import CustomNetwork
 from hba.training.trainer import train
 
 SETTINGS: dict[str, Any] = {
-    **{"data": "tiny", "model": "wrn-10-1", "epochs": EPOCHS, "batch_size": BATCH, "device": "cpu"},
+    **{
+        "data": "tiny",
+        "model": "wrn-10-1",
+        "epochs": EPOCHS,
+        "batch_size": BATCH,
+        "device": "cpu",
+    },
     **{"learning_rate": 0.01, "weight_decay": 0.01},
 }
 SMOOTHING = Hyperparameter("label_smoothing", 0.0, 1.0, 0.05)
@@ -46,7 +52,11 @@ class Watched(nn.Module):
         return torch.as_tensor(self.linear(self.dropout(x.flatten(1))))
 
 
-def schedule_of(rows: list[list[float]], *regularizers: Hyperparameter, operations: tuple[str, ...] = ()) -> Schedule:
+def schedule_of(
+    rows: list[list[float]],
+    *regularizers: Hyperparameter,
+    operations: tuple[str, ...] = (),
+) -> Schedule:
     space = SearchSpace(
         tuple(OPERATIONS[name] for name in operations),
         copies=1,
@@ -59,7 +69,13 @@ def schedule_of(rows: list[list[float]], *regularizers: Hyperparameter, operatio
 def trained(schedule: Schedule | None, network: nn.Module, **settings: Any) -> Any:
     torch.manual_seed(0)
     config = EvaluationConfig.make({**SETTINGS, **settings})
-    return train(config, tiny_data(), ScheduleAugmentation(schedule), 0, own_network=CustomNetwork(network)).network
+    return train(
+        config,
+        tiny_data(),
+        ScheduleAugmentation(schedule),
+        0,
+        own_network=CustomNetwork(network),
+    ).network
 
 
 def weights(network: nn.Module) -> Tensor:
@@ -74,7 +90,8 @@ def made() -> Watched:
 def test_label_smoothing_is_that_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     found = trained(schedule_of([[0.3]], SMOOTHING), made())
     monkeypatch.setattr(
-        "hba.training.trainer.loss_of", lambda logits, labels: F.cross_entropy(logits, labels, label_smoothing=0.3)
+        "hba.training.trainer.loss_of",
+        lambda logits, labels: F.cross_entropy(logits, labels, label_smoothing=0.3),
     )
     torch.testing.assert_close(weights(found), weights(trained(None, made())))
 
@@ -82,20 +99,32 @@ def test_label_smoothing_is_that_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> 
 @each("several", [False, True])
 def test_label_smoothing_adds_what_even_targets_cost_more(several: bool) -> None:
     generator = torch.Generator().manual_seed(0)
-    logits, value = torch.randn(6, 4, generator=generator), torch.rand(6, generator=generator)
+    logits, value = (
+        torch.randn(6, 4, generator=generator),
+        torch.rand(6, generator=generator),
+    )
     if several:
         labels = torch.rand(6, 4, generator=generator) < 0.5
         smoothed = (1 - value)[:, None] * labels + value[:, None] / 2
-        losses = F.binary_cross_entropy_with_logits(logits, smoothed, reduction="none").mean(1)
-        plain = F.binary_cross_entropy_with_logits(logits, labels.float(), reduction="none").mean(1)
+        losses = F.binary_cross_entropy_with_logits(
+            logits, smoothed, reduction="none"
+        ).mean(1)
+        plain = F.binary_cross_entropy_with_logits(
+            logits, labels.float(), reduction="none"
+        ).mean(1)
     else:
         labels = torch.tensor([0, 1, 2, 3, 0, 1])
         ones = [
             F.cross_entropy(row[None], label[None], label_smoothing=float(smoothing))
             for row, label, smoothing in zip(logits, labels, value, strict=True)
         ]
-        losses, plain = torch.stack(ones), F.cross_entropy(logits, labels, reduction="none")
-    torch.testing.assert_close(label_smoothing(logits, labels, value=value), losses - plain)
+        losses, plain = (
+            torch.stack(ones),
+            F.cross_entropy(logits, labels, reduction="none"),
+        )
+    torch.testing.assert_close(
+        label_smoothing(logits, labels, value=value), losses - plain
+    )
 
 
 def test_a_regularizer_of_ones_own_is_tuned_kept_and_replayed_in_other_processes(
@@ -110,9 +139,21 @@ def test_a_regularizer_of_ones_own_is_tuned_kept_and_replayed_in_other_processes
 
     hba.register_regularizer(Regularizer("entropy_bonus", (strength,), "loss", bonus))
     settings: dict[str, Any] = {"epochs": 2, "batch_size": BATCH, "device": "cpu"}
-    data = SearchData("tiny", ("left", "right"), two_sides(N_TRAIN, seed=0), two_sides(N_TRAIN, seed=1))
+    data = SearchData(
+        "tiny",
+        ("left", "right"),
+        two_sides(N_TRAIN, seed=0),
+        two_sides(N_TRAIN, seed=1),
+    )
     network = nn.Sequential(nn.Flatten(), nn.Linear(192, 4), nn.ReLU(), nn.Linear(4, 2))
-    found = hba.search(data, network=network, tune="entropy-bonus", algorithm="hba", sharing="all", **settings)
+    found = hba.search(
+        data,
+        network=network,
+        tune="entropy-bonus",
+        algorithm="hba",
+        sharing="all",
+        **settings,
+    )
     assert found.schedule is not None
     assert found.schedule.space.names == ("entropy_bonus",)
     schedule = schedule_of([[0.2], [0.4]], strength)
@@ -120,7 +161,15 @@ def test_a_regularizer_of_ones_own_is_tuned_kept_and_replayed_in_other_processes
     loaded = Schedule.load(tmp_path / "policy.json")
     assert loaded.space == schedule.space
     rows = [
-        hba.evaluate(loaded, tiny_data(), network=made(), against=["none"], seeds=1, jobs=jobs, **settings).rows[0]
+        hba.evaluate(
+            loaded,
+            tiny_data(),
+            network=made(),
+            against=["none"],
+            seeds=1,
+            jobs=jobs,
+            **settings,
+        ).rows[0]
         for jobs in (1, 2)
     ]
     assert rows[0].test_error_percent == rows[1].test_error_percent

@@ -1,4 +1,6 @@
-"""Optional packages, devices, versions and progress bars: what differs from machine to machine."""
+"""Optional packages, devices, versions and progress bars: what differs from machine to
+machine.
+"""
 
 import sys
 from importlib.metadata import version
@@ -22,16 +24,24 @@ CPU = torch.device("cpu")
 
 
 def test_a_missing_package_is_named_with_the_command_that_installs_it() -> None:
-    with pytest.raises(SettingsError, match=r"no_such_thing: pip install pandas pyarrow$"):
+    with pytest.raises(
+        SettingsError, match=r"no_such_thing: pip install pandas pyarrow$"
+    ):
         import_extra("no_such_thing", "tables", "counting")
 
 
-def test_the_environment_is_that_which_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_that_which_computes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found = environment(CPU)
     assert found["packages"]["torch"] == version("torch")
     assert found["packages"]["hba-augment"] == hba.__version__
     assert (found["n_threads"], found["device"]) == (torch.get_num_threads(), "cpu")
-    monkeypatch.setattr(Path, "read_text", lambda *_, **__: "processor\t: 0\nmodel name\t: Some CPU 7\nflags\t: a")
+    monkeypatch.setattr(
+        Path,
+        "read_text",
+        lambda *_, **__: "processor\t: 0\nmodel name\t: Some CPU 7\nflags\t: a",
+    )
     assert environment(CPU)["device_name"] == "Some CPU 7"
 
 
@@ -70,8 +80,11 @@ def test_an_interval_is_that_of_scipys_t_test() -> None:
     for count in (2, 3, 10, 100):
         values = np.random.default_rng(count).normal(2.0, 3.0, count)
         expected = stats.ttest_1samp(values, 0.0).confidence_interval(CONFIDENCE)
-        assert interval_of_mean(values.tolist()) == pytest.approx((expected.low, expected.high))
-    # Student's t with one degree of freedom is Cauchy's distribution: its quantile at 0.975 is tan(0.475 pi).
+        assert interval_of_mean(values.tolist()) == pytest.approx(
+            (expected.low, expected.high)
+        )
+    # Student's t with one degree of freedom is Cauchy's distribution: its quantile at
+    # 0.975 is tan(0.475 pi).
     half = np.tan(0.475 * np.pi)
     assert interval_of_mean([1.0, 3.0]) == pytest.approx((2 - half, 2 + half))
     assert interval_of_mean([0.5] * 4) == (0.5, 0.5)
@@ -88,7 +101,9 @@ class Noting(hba.SearchCallback):
         return self.n_steps == 3
 
 
-def test_progress_is_silent_without_a_terminal_and_calls_your_callback(capfd: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_silent_without_a_terminal_and_calls_your_callback(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     own = Noting()
     settings: dict[str, Any] = {"epochs": 2, "model": "wrn-10-1", "device": "cpu"}
     assert not hba.search("digits", progress=True, callback=own, **settings).finished

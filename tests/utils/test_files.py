@@ -37,14 +37,24 @@ def test_whatever_stops_the_writing_the_old_content_stays(tmp_path: Path) -> Non
     path.write_text("old")
     full_disk = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     of_torch = RuntimeError("PytorchStreamWriter failed writing file\nframe #0")
-    for error in (Stopped(), KeyboardInterrupt(), ValueError("a bug"), MemoryError(), full_disk, of_torch, OSError()):
+    for error in (
+        Stopped(),
+        KeyboardInterrupt(),
+        ValueError("a bug"),
+        MemoryError(),
+        full_disk,
+        of_torch,
+        OSError(),
+    ):
 
         def write(file: BinaryIO, error: BaseException = error) -> None:
             file.write(b"half of the new")
             file.flush()
             raise error
 
-        with pytest.raises(RunError if isinstance(error, OSError | RuntimeError) else type(error)) as raised:
+        with pytest.raises(
+            RunError if isinstance(error, OSError | RuntimeError) else type(error)
+        ) as raised:
             write_atomically(path, write)
         assert path.read_text() == "old"
         assert list(tmp_path.iterdir()) == [path]
@@ -56,7 +66,11 @@ def test_whatever_stops_the_writing_the_old_content_stays(tmp_path: Path) -> Non
 def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("old")
-    for path in (tmp_path / "folder", tmp_path / "file" / "a.txt", tmp_path / ("a" * 300)):
+    for path in (
+        tmp_path / "folder",
+        tmp_path / "file" / "a.txt",
+        tmp_path / ("a" * 300),
+    ):
         with pytest.raises(RunError, match="cannot write"):
             write_text(path, "new")
     with pytest.raises(RunError, match="cannot write"):
@@ -64,7 +78,9 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "old"
 
 
-def test_a_second_run_in_a_folder_is_refused_until_the_first_ends(tmp_path: Path) -> None:
+def test_a_second_run_in_a_folder_is_refused_until_the_first_ends(
+    tmp_path: Path,
+) -> None:
     with run_lock(tmp_path):
         with pytest.raises(RunError, match=str(tmp_path)):
             run_lock(tmp_path).__enter__()

@@ -1,4 +1,6 @@
-"""Steps as graphs: recorded steps do what eager ones do, and steps that cannot be recorded run eagerly."""
+"""Steps as graphs: recorded steps do what eager ones do, and steps that cannot be
+recorded run eagerly.
+"""
 
 import functools
 import gc
@@ -45,7 +47,15 @@ from hba.training.custom_network import CustomNetwork
 from hba.training.metrics import Measured, measure, totals
 from hba.training.trainer import Trained, train
 from hba.utils.graph_checks import StepState, first_own
-from hba.utils.graphs import EAGER_RUNS, LEAST_PYTORCH, CudaRecorder, StepCounts, StepGraphs, Tensors, may_record
+from hba.utils.graphs import (
+    EAGER_RUNS,
+    LEAST_PYTORCH,
+    CudaRecorder,
+    StepCounts,
+    StepGraphs,
+    Tensors,
+    may_record,
+)
 from hba.utils.seeding import default_generator_of
 from hba.utils.snapshot import snapshot
 
@@ -63,7 +73,9 @@ def fixed_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("fixed_shapes")
 @pytest.mark.parametrize("algorithm", ["lookahead", "stn", "joint", "fixed-noise"])
 def test_recorded_steps_of_a_search_do_what_eager_ones_do(algorithm: str) -> None:
-    (task, eager), (_, recorded) = (begun(algorithm=algorithm, learning_rate_schedule="constant") for _ in range(2))
+    (task, eager), (_, recorded) = (
+        begun(algorithm=algorithm, learning_rate_schedule="constant") for _ in range(2)
+    )
     recorded.graphs = tracing_graphs(recorded, recorded.generator)
     for _ in range((EAGER_RUNS + 1) * algorithm_of(task).train_steps):
         for state in (eager, recorded):
@@ -78,21 +90,39 @@ def test_recorded_steps_of_a_search_do_what_eager_ones_do(algorithm: str) -> Non
 @pytest.mark.slow
 @pytest.mark.usefixtures("fixed_shapes")
 def test_recorded_legs_of_a_race_and_measurements_do_what_eager_ones_do() -> None:
-    """Each leg is a step of its own, because its weights come back and its operations are others."""
+    """Each leg is a step of its own, because its weights come back and its operations
+    are others.
+    """
     states = []
     for is_recorded in (False, True):
-        task, state = begun(SPACES["recipe"], algorithm="race", learning_rate_schedule="constant", epochs=12)
-        state.graphs, found = tracing_graphs(state, state.generator) if is_recorded else StepGraphs(), list[Any]()
+        task, state = begun(
+            SPACES["recipe"],
+            algorithm="race",
+            learning_rate_schedule="constant",
+            epochs=12,
+        )
+        state.graphs, found = (
+            (tracing_graphs(state, state.generator) if is_recorded else StepGraphs()),
+            list[Any](),
+        )
         while not state.ended[3]:
             algorithm_of(task).step(task, state)
             measured = totals(
-                state.learner.network.eval(), task.data.val, task.preprocessing.measure, None, state.graphs
+                state.learner.network.eval(),
+                task.data.val,
+                task.preprocessing.measure,
+                None,
+                state.graphs,
             )
             found.append(measured.tolist())
         states.append((snapshot(state), found))
     assert state.graphs.reason is None
     assert state.graphs.n_replayed > 2 * EAGER_RUNS
-    measurements = [one.outputs for (key, _), one in state.graphs.recordings.items() if key == "measure"]
+    measurements = [
+        one.outputs
+        for (key, _), one in state.graphs.recordings.items()
+        if key == "measure"
+    ]
     assert not any(logits.requires_grad for logits in measurements)
     assert_same(*(one for one, _ in states))
     assert states[0][1] == states[1][1]
@@ -100,11 +130,17 @@ def test_recorded_legs_of_a_race_and_measurements_do_what_eager_ones_do() -> Non
 
 @contextmanager
 def recording() -> Iterator[list[tuple[StepGraphs, list[Any]]]]:
-    """Trainings and searches record their steps; yields what they record with, and the parts of their steps."""
+    """Trainings and searches record their steps; yields what they record with, and the
+    parts of their steps.
+    """
     made: list[tuple[StepGraphs, list[Any]]] = []
 
     def of(
-        parts: Iterable[Any], optimizer: Optimizer, generator: torch.Generator, state: Any, **_: object
+        parts: Iterable[Any],
+        optimizer: Optimizer,
+        generator: torch.Generator,
+        state: Any,
+        **_: object,
     ) -> StepGraphs:
         made.append((tracing_graphs(state, generator, optimizer), list(parts)))
         return made[-1][0]
@@ -119,26 +155,48 @@ def test_recorded_steps_of_a_training_do_what_eager_ones_do_while_policy_and_lea
     optimizer: str,
 ) -> None:
     """A policy that mixes, with a row for each epoch."""
-    space = SearchSpace((*load_policy("timm").space.operations[-4:], *load_policy("timm").space.operations[:2]))
+    space = SearchSpace(
+        (
+            *load_policy("timm").space.operations[-4:],
+            *load_policy("timm").space.operations[:2],
+        )
+    )
     start, end = (space.decode(space.initial(share)).numpy() for share in (0.3, 0.6))
     rows = np.linspace(start, end, EPOCHS)
-    settings = {"model": "wrn-10-1", "epochs": EPOCHS, "batch_size": 4, "optimizer": optimizer, "device": "cpu"}
-    config = EvaluationConfig.make({**settings, "data": "digits", "learning_rate_warm_up_epochs": 1})
+    settings = {
+        "model": "wrn-10-1",
+        "epochs": EPOCHS,
+        "batch_size": 4,
+        "optimizer": optimizer,
+        "device": "cpu",
+    }
+    config = EvaluationConfig.make(
+        {**settings, "data": "digits", "learning_rate_warm_up_epochs": 1}
+    )
     held_at_the_end: list[bool] = []
 
     def measured_at_the_end(*arguments: Any) -> Measured:
-        held_at_the_end.append(any(one.replay for graphs, _ in made for one in graphs.recordings.values()))
+        held_at_the_end.append(
+            any(one.replay for graphs, _ in made for one in graphs.recordings.values())
+        )
         return measure(*arguments)
 
     def trained() -> Trained:
-        return train(config, tiny_data(), ScheduleAugmentation(Schedule(space, rows)), seed=0)
+        return train(
+            config, tiny_data(), ScheduleAugmentation(Schedule(space, rows)), seed=0
+        )
 
     eager = trained()
-    with recording() as made, mock.patch("hba.training.trainer.measure", measured_at_the_end):
+    with (
+        recording() as made,
+        mock.patch("hba.training.trainer.measure", measured_at_the_end),
+    ):
         recorded = trained()
     assert made[0][0].counts == StepCounts(5 * STEPS - EAGER_RUNS, EAGER_RUNS)
     # A learning rate is rounded to a float32 in a tensor.
-    assert [one.loss for one in recorded.epochs] == pytest.approx([one.loss for one in eager.epochs], rel=1e-5)
+    assert [one.loss for one in recorded.epochs] == pytest.approx(
+        [one.loss for one in eager.epochs], rel=1e-5
+    )
     assert len({one.loss for one in eager.epochs}) == EPOCHS
     # Their memory is free for the measurement of the test split.
     assert held_at_the_end == [False]
@@ -153,20 +211,35 @@ def test_a_budget_and_a_plan_count_on_graphs(monkeypatch: pytest.MonkeyPatch) ->
     def clock() -> float:
         return graphs.n_eager + 0.1 * graphs.n_replayed
 
-    def of(parts: Any, optimizer: Optimizer, generator: torch.Generator, state: Any, **_: object) -> StepGraphs:
+    def of(
+        parts: Any,
+        optimizer: Optimizer,
+        generator: torch.Generator,
+        state: Any,
+        **_: object,
+    ) -> StepGraphs:
         nonlocal graphs
         graphs = tracing_graphs(state, generator)
         return graphs
 
     monkeypatch.setattr(StepGraphs, "of", of)
     context = ImageSearchContext.of(
-        small_config(algorithm="lookahead", learning_rate_schedule="constant"), small_data()
+        small_config(algorithm="lookahead", learning_rate_schedule="constant"),
+        small_data(),
     )
     # Two steps and the gradient of lambda.
     assert measured(context, 10.0, clock)[0] == pytest.approx(0.3 / 2)
     monkeypatch.setattr("time.perf_counter", clock)
-    timer = StepTimer(Look("d", ("a", "b"), 8, 0, 2, False, (4, 4), False, 8, False), 4, torch.device("cpu"), 1, {})
-    assert timer._timed(Rung("wrn-10-1", 8), is_fast=False) == pytest.approx(BESIDE * 0.1 / 4)
+    timer = StepTimer(
+        Look("d", ("a", "b"), 8, 0, 2, False, (4, 4), False, 8, False),
+        4,
+        torch.device("cpu"),
+        1,
+        {},
+    )
+    assert timer._timed(Rung("wrn-10-1", 8), is_fast=False) == pytest.approx(
+        BESIDE * 0.1 / 4
+    )
     assert graphs.reason is None
 
 
@@ -184,7 +257,9 @@ def test_a_budget_and_a_plan_count_on_graphs(monkeypatch: pytest.MonkeyPatch) ->
         lambda x: x * torch.rand(()),
     ],
 )
-def test_a_step_that_needs_the_host_runs_eagerly_and_one_line_says_why(step: Callable[[Tensor], Tensor]) -> None:
+def test_a_step_that_needs_the_host_runs_eagerly_and_one_line_says_why(
+    step: Callable[[Tensor], Tensor],
+) -> None:
     graphs, x = tracing_graphs((), torch.Generator()), torch.tensor([1.0, -2.0, 3.0])
 
     def seeded() -> None:
@@ -208,7 +283,10 @@ def test_every_key_and_every_shape_is_a_step_of_its_own() -> None:
         for factor in (2.0, 3.0):
             for length in (1, 4):
                 x = torch.full((length,), float(number))
-                assert torch.equal(graphs.run(factor, lambda x, factor=factor: x * factor, x), x * factor)
+                assert torch.equal(
+                    graphs.run(factor, lambda x, factor=factor: x * factor, x),
+                    x * factor,
+                )
     assert graphs.counts == StepCounts(4 * EAGER_RUNS, 4 * EAGER_RUNS)
 
 
@@ -218,9 +296,13 @@ def test_cleared_graphs_are_recorded_anew_with_what_has_changed_since() -> None:
         factor = 2.0 if number < 2 * EAGER_RUNS else 3.0
         if number == 2 * EAGER_RUNS:
             graphs.clear()
-            assert not any(one.replay or one.inputs for one in graphs.recordings.values())
+            assert not any(
+                one.replay or one.inputs for one in graphs.recordings.values()
+            )
         x = torch.full((4,), float(number))
-        assert torch.equal(graphs.run("step", lambda x, factor=factor: x * factor, x), x * factor)
+        assert torch.equal(
+            graphs.run("step", lambda x, factor=factor: x * factor, x), x * factor
+        )
     assert graphs.counts == StepCounts(2 * EAGER_RUNS, EAGER_RUNS)
 
 
@@ -237,14 +319,25 @@ class Training:
     def begun() -> "Training":
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            network = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
-        # As steps run before they are recorded, with a learning rate that is the same as a number and in a tensor.
-        optimizer = torch.optim.SGD(network.parameters(), 0.125, momentum=0.9, fused=True)
-        return Training(network, optimizer, torch.Generator().manual_seed(1), torch.zeros(2))
+            network = nn.Sequential(
+                nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)
+            )
+        # As steps run before they are recorded, with a learning rate that is the same
+        # as a number and in a tensor.
+        optimizer = torch.optim.SGD(
+            network.parameters(), 0.125, momentum=0.9, fused=True
+        )
+        return Training(
+            network, optimizer, torch.Generator().manual_seed(1), torch.zeros(2)
+        )
 
     def step(self, inputs: Tensor, factor: float = 1.0) -> Tensor:
-        dropped = inputs * factor * (torch.rand(inputs.shape, generator=self.generator) < 0.7)
-        loss = nn.functional.cross_entropy(self.network(dropped), (inputs.sum(1) > 0).long())
+        dropped = (
+            inputs * factor * (torch.rand(inputs.shape, generator=self.generator) < 0.7)
+        )
+        loss = nn.functional.cross_entropy(
+            self.network(dropped), (inputs.sum(1) > 0).long()
+        )
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
@@ -259,11 +352,16 @@ class Training:
 
 Replay = Callable[[], object]
 Lie = Callable[[Training, Tensors, Replay], Replay]
-"""Makes a graph that does not repeat its step of one that does; called when the step is recorded."""
+"""Makes a graph that does not repeat its step of one that does; called when the step is
+recorded.
+"""
 
 
 def draws_the_same_again(training: Training, inputs: Tensors, replay: Replay) -> Replay:
-    changed, recorded = StepState(training, [training.generator]), training.generator.get_state()
+    changed, recorded = (
+        StepState(training, [training.generator]),
+        training.generator.get_state(),
+    )
 
     def lie() -> None:
         begun = changed.saved()
@@ -277,7 +375,9 @@ def draws_the_same_again(training: Training, inputs: Tensors, replay: Replay) ->
     return lie
 
 
-def reads_the_recorded_inputs(training: Training, inputs: Tensors, replay: Replay) -> Replay:
+def reads_the_recorded_inputs(
+    training: Training, inputs: Tensors, replay: Replay
+) -> Replay:
     recorded = [one.clone() for one in inputs]
 
     def lie() -> None:
@@ -313,7 +413,9 @@ LIES: Mapping[str, Lie] = MappingProxyType(
         "same draws": draws_the_same_again,
         "recorded inputs": reads_the_recorded_inputs,
         "no sums": does_not_write(lambda training: training.sums),
-        "no running mean": does_not_write(lambda training: training.network.get_buffer("1.running_mean")),
+        "no running mean": does_not_write(
+            lambda training: training.network.get_buffer("1.running_mean")
+        ),
         "one draw more": draws_once_more,
     }
 )
@@ -326,22 +428,34 @@ def test_a_graph_that_does_not_repeat_its_step_is_never_used(lie: str | None) ->
     graphs = tracing_graphs(recorded, recorded.generator, recorded.optimizer)
     record = graphs.recorder.record
 
-    def lying_record(step: Callable[..., Tensor], inputs: Tensors) -> tuple[Tensor, Replay]:
+    def lying_record(
+        step: Callable[..., Tensor], inputs: Tensors
+    ) -> tuple[Tensor, Replay]:
         outputs, replay = record(step, inputs)
         return outputs, replay if lie is None else LIES[lie](recorded, inputs, replay)
 
-    with mock.patch.object(graphs.recorder, "record", lying_record), warnings.catch_warnings(record=True) as caught:
+    with (
+        mock.patch.object(graphs.recorder, "record", lying_record),
+        warnings.catch_warnings(record=True) as caught,
+    ):
         warnings.simplefilter("always")
         for inputs in eager.batches():
-            assert torch.equal(graphs.run("step", recorded.step, inputs), eager.step(inputs))
+            assert torch.equal(
+                graphs.run("step", recorded.step, inputs), eager.step(inputs)
+            )
             assert_same(snapshot(recorded), snapshot(eager))
-    assert len([one for one in caught if one.category is HbaWarning]) == (lie is not None)
+    assert len([one for one in caught if one.category is HbaWarning]) == (
+        lie is not None
+    )
     assert graphs.n_replayed == (3 if lie is None else 0)
 
 
 def test_a_step_with_a_state_in_python_runs_eagerly() -> None:
     eager, recorded, own = Training.begun(), Training.begun(), random.Random(0)
-    graphs, drawn = tracing_graphs(recorded, recorded.generator, recorded.optimizer), list[float]()
+    graphs, drawn = (
+        tracing_graphs(recorded, recorded.generator, recorded.optimizer),
+        list[float](),
+    )
 
     def step(inputs: Tensor) -> None:
         drawn.append(own.uniform(0.5, 1.5))
@@ -359,7 +473,9 @@ def test_a_step_with_a_state_in_python_runs_eagerly() -> None:
     assert graphs.n_replayed == 0
 
 
-def test_a_failure_while_a_graph_is_compared_leaves_the_step_as_if_it_had_not_begun() -> None:
+def test_a_failure_while_a_graph_is_compared_leaves_the_step_as_if_it_had_not_begun() -> (
+    None
+):
     """As when memory is full, because the graph has its own."""
     eager, recorded = Training.begun(), Training.begun()
     graphs, runs = tracing_graphs(recorded, recorded.generator, recorded.optimizer), 0
@@ -368,7 +484,8 @@ def test_a_failure_while_a_graph_is_compared_leaves_the_step_as_if_it_had_not_be
         nonlocal runs
         runs += 1
         loss = recorded.step(inputs)
-        # The second eager run of the comparison, after the runs before it and the recording.
+        # The second eager run of the comparison, after the runs before it and the
+        # recording.
         if runs == EAGER_RUNS + 2:
             raise torch.OutOfMemoryError
         return loss
@@ -397,11 +514,24 @@ def jitter(images: Tensor) -> Tensor:
 @pytest.mark.usefixtures("fixed_shapes")
 def test_an_operation_with_random_numbers_of_its_own_is_caught_in_a_training() -> None:
     """As with `--graph`, which records code of your own."""
-    space = SearchSpace((Operation("Jitter", jitter),), copies=1, count_probabilities=(0.0, 1.0))
+    space = SearchSpace(
+        (Operation("Jitter", jitter),), copies=1, count_probabilities=(0.0, 1.0)
+    )
     schedule = Schedule(space, np.ones((1, space.n)))
-    settings = {"model": "wrn-10-1", "epochs": 1, "batch_size": 4, "device": "cpu", "data": "digits"}
+    settings = {
+        "model": "wrn-10-1",
+        "epochs": 1,
+        "batch_size": 4,
+        "device": "cpu",
+        "data": "digits",
+    }
     with recording() as made, pytest.warns(HbaWarning):
-        train(EvaluationConfig.make(settings), tiny_data(), ScheduleAugmentation(schedule), seed=0)
+        train(
+            EvaluationConfig.make(settings),
+            tiny_data(),
+            ScheduleAugmentation(schedule),
+            seed=0,
+        )
     assert made[0][0].counts == StepCounts(0, 10, made[0][0].reason)
 
 
@@ -409,11 +539,23 @@ def mean_logit(logits: Tensor, labels: Tensor, *, weight: Tensor) -> Tensor:
     return weight * logits.mean(dim=1)
 
 
-def test_functions_of_your_own_operations_and_regularizers_are_not_recorded_by_default() -> None:
+def test_functions_of_your_own_operations_and_regularizers_are_not_recorded_by_default() -> (
+    None
+):
     brightens = Operation("Brighten", brighten, (0.5, 1.5), "factor", 1.0)
-    regularizer = Regularizer("mean_logit", (Hyperparameter("mean_logit.weight", 0, 1, 0.1),), "loss", mean_logit)
-    config = EvaluationConfig.make({"model": "wrn-10-1", "epochs": 1, "batch_size": 20, "data": "digits"})
-    with recording() as made, mock.patch.dict(REGULARIZERS, {regularizer.name: regularizer}):
+    regularizer = Regularizer(
+        "mean_logit",
+        (Hyperparameter("mean_logit.weight", 0, 1, 0.1),),
+        "loss",
+        mean_logit,
+    )
+    config = EvaluationConfig.make(
+        {"model": "wrn-10-1", "epochs": 1, "batch_size": 20, "data": "digits"}
+    )
+    with (
+        recording() as made,
+        mock.patch.dict(REGULARIZERS, {regularizer.name: regularizer}),
+    ):
         for space, name in (
             (SearchSpace(), None),
             (SearchSpace((brightens,)), "brighten"),
@@ -428,9 +570,14 @@ def test_functions_of_your_own_operations_and_regularizers_are_not_recorded_by_d
 
 
 @pytest.mark.usefixtures("fixed_shapes")
-def test_a_policy_records_only_if_asked_and_a_bounded_number_of_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_policy_records_only_if_asked_and_a_bounded_number_of_sizes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("hba.policy.module.may_record", lambda images: True)
-    monkeypatch.setattr("hba.policy.module.CudaRecorder", lambda device: TracingRecorder((), [torch.default_generator]))
+    monkeypatch.setattr(
+        "hba.policy.module.CudaRecorder",
+        lambda device: TracingRecorder((), [torch.default_generator]),
+    )
     monkeypatch.setattr("hba.policy.module.MOST_GRAPHS", 1)
     # Here, the device's default generator is the host's.
     monkeypatch.setattr("hba.utils.graphs.random_states_of_host", lambda: ())
@@ -440,7 +587,13 @@ def test_a_policy_records_only_if_asked_and_a_bounded_number_of_sizes(monkeypatc
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             images = torch.rand(6, 3, 8, 8)
-            found.append([policy(images[:size]) for _ in range(EAGER_RUNS + 2) for size in (6, 3)])
+            found.append(
+                [
+                    policy(images[:size])
+                    for _ in range(EAGER_RUNS + 2)
+                    for size in (6, 3)
+                ]
+            )
     for own, expected in zip(*found, strict=True):
         assert torch.equal(own, expected)
     assert not policies[0]._graphs
@@ -449,7 +602,10 @@ def test_a_policy_records_only_if_asked_and_a_bounded_number_of_sizes(monkeypatc
     assert not policies[1].__getstate__()["_graphs"]
 
 
-@each("version, wanted, is_on", [("2.11.0", None, False), ("2.11.0", True, True), ("2.13.0", None, True)])
+@each(
+    "version, wanted, is_on",
+    [("2.11.0", None, False), ("2.11.0", True, True), ("2.13.0", None, True)],
+)
 def test_graphs_are_the_default_only_where_a_failed_recording_does_no_harm(
     version: str, wanted: bool | None, is_on: bool
 ) -> None:
@@ -458,7 +614,10 @@ def test_graphs_are_the_default_only_where_a_failed_recording_does_no_harm(
     with (
         mock.patch("torch.__version__", TorchVersion(version)),
         mock.patch("hba.utils.graphs.CudaRecorder", return_value=TracingRecorder()),
-        mock.patch("hba.utils.graphs.default_generator_of", return_value=torch.default_generator),
+        mock.patch(
+            "hba.utils.graphs.default_generator_of",
+            return_value=torch.default_generator,
+        ),
     ):
         graphs = StepGraphs.of([], optimizer, generator, (), wanted=wanted)
     assert (graphs.recorder is not None) == is_on
@@ -473,11 +632,18 @@ def test_tensors_of_a_gpu_without_content_are_not_recorded() -> None:
 
 @pytest.mark.gpu
 @each("algorithm", ["lookahead", "hba", "stn", "delta-stn", "joint", "race"])
-def test_on_a_gpu_a_search_with_graphs_finds_what_one_without_finds(algorithm: str) -> None:
+def test_on_a_gpu_a_search_with_graphs_finds_what_one_without_finds(
+    algorithm: str,
+) -> None:
     epochs = 40 if algorithm == "race" else 8
     eager, recorded = (
         # The legs of a race are short, and each records its own steps.
-        hba.search(small_data(), **small_settings(algorithm=algorithm, device="cuda", epochs=epochs, graph=graph))
+        hba.search(
+            small_data(),
+            **small_settings(
+                algorithm=algorithm, device="cuda", epochs=epochs, graph=graph
+            ),
+        )
         for graph in (False, True)
     )
     assert eager.steps is None
@@ -486,32 +652,50 @@ def test_on_a_gpu_a_search_with_graphs_finds_what_one_without_finds(algorithm: s
     assert recorded.steps.replayed > recorded.steps.eager > 0
     assert recorded.schedule is not None
     assert eager.schedule is not None
-    np.testing.assert_allclose(recorded.schedule.values, eager.schedule.values, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(
+        recorded.schedule.values, eager.schedule.values, rtol=1e-3, atol=1e-3
+    )
 
 
 @pytest.fixture
 def inputs_must_live(monkeypatch: pytest.MonkeyPatch) -> None:
     """A replay raises if a tensor that its graph reads is gone."""
     if torch.__version__ >= LEAST_PYTORCH:
-        monkeypatch.setattr(torch.cuda, "graph", functools.partial(torch.cuda.graph, check_input_liveness=True))
+        monkeypatch.setattr(
+            torch.cuda,
+            "graph",
+            functools.partial(torch.cuda.graph, check_input_liveness=True),
+        )
 
 
 @pytest.mark.gpu
 @pytest.mark.usefixtures("inputs_must_live")
 @each("fast", [False, True])
-def test_on_a_gpu_a_training_with_graphs_ends_where_one_without_ends(fast: bool) -> None:
+def test_on_a_gpu_a_training_with_graphs_ends_where_one_without_ends(
+    fast: bool,
+) -> None:
     losses, data = [], tiny_data().to(torch.device("cuda"))
     for graph in (False, True):
-        settings = {"model": "wrn-10-1", "epochs": 4, "batch_size": 4, "device": "cuda", "data": "digits"}
+        settings = {
+            "model": "wrn-10-1",
+            "epochs": 4,
+            "batch_size": 4,
+            "device": "cuda",
+            "data": "digits",
+        }
         config = EvaluationConfig.make({**settings, "fast": fast, "graph": graph})
         found = train(config, data, ScheduleAugmentation(load_policy("timm")), seed=0)
         losses.append([one.loss for one in found.epochs])
-        assert (found.steps is not None and found.steps.replayed > found.steps.eager) == graph
+        assert (
+            found.steps is not None and found.steps.replayed > found.steps.eager
+        ) == graph
     assert losses[1] == pytest.approx(losses[0], rel=1e-2 if fast else 1e-4)
 
 
 @pytest.mark.gpu
-def test_on_a_gpu_a_recorded_policy_draws_as_an_eager_one_and_its_results_last() -> None:
+def test_on_a_gpu_a_recorded_policy_draws_as_an_eager_one_and_its_results_last() -> (
+    None
+):
     schedule, found = load_policy("photo"), list[list[Tensor]]()
     policies = [schedule.policy(0, graph=is_graph).cuda() for is_graph in (True, False)]
     images = torch.rand(16, 3, 24, 24, device="cuda")
@@ -520,28 +704,45 @@ def test_on_a_gpu_a_recorded_policy_draws_as_an_eager_one_and_its_results_last()
         found.append([policy(images) for _ in range(2 * EAGER_RUNS)])
     for own, expected in zip(*found, strict=True):
         assert torch.equal(own, expected)
-    assert [one.counts for one in policies[0]._graphs.values()] == [StepCounts(EAGER_RUNS, EAGER_RUNS)]
+    assert [one.counts for one in policies[0]._graphs.values()] == [
+        StepCounts(EAGER_RUNS, EAGER_RUNS)
+    ]
     assert not policies[1]._graphs
 
 
 def trained_on_gpu(*, graph: bool, device: str = "cuda", **settings: Any) -> Trained:
     """A network with dropout, which draws from PyTorch's default generator."""
     config = EvaluationConfig.make(
-        {"model": "wrn-10-1", "epochs": 4, "batch_size": 4, "data": "digits", "device": device}
+        {
+            "model": "wrn-10-1",
+            "epochs": 4,
+            "batch_size": 4,
+            "data": "digits",
+            "device": device,
+        }
         | {**settings, "graph": graph}
     )
     own, data = CustomNetwork(WithDropout()), tiny_data().to(torch.device(device))
-    return train(config, data, ScheduleAugmentation(load_policy("timm")), seed=0, own_network=own)
+    return train(
+        config, data, ScheduleAugmentation(load_policy("timm")), seed=0, own_network=own
+    )
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(torch.__version__ < LEAST_PYTORCH, reason="PyTorch does not clean up after a failed recording")
+@pytest.mark.skipif(
+    torch.__version__ < LEAST_PYTORCH,
+    reason="PyTorch does not clean up after a failed recording",
+)
 def test_on_a_gpu_a_training_after_a_recording_that_failed_ends_as_without() -> None:
-    """The mode that warns of waits does not see this one, which invalidates the recording."""
+    """The mode that warns of waits does not see this one, which invalidates the
+    recording.
+    """
     expected = trained_on_gpu(graph=False)
     generator = torch.Generator("cuda")
     generators = [generator, default_generator_of(generator.device)]
-    graphs = StepGraphs(CudaRecorder(generator.device, generator), generators=generators)
+    graphs = StepGraphs(
+        CudaRecorder(generator.device, generator), generators=generators
+    )
 
     def waits(x: Tensor) -> Tensor:
         y = x * torch.rand(x.shape, generator=generator, device=x.device)
@@ -549,7 +750,10 @@ def test_on_a_gpu_a_training_after_a_recording_that_failed_ends_as_without() -> 
         return y + torch.rand_like(x)
 
     with pytest.warns(HbaWarning):
-        _ = [graphs.run("step", waits, torch.ones(4, device="cuda")) for _ in range(2 * EAGER_RUNS)]
+        _ = [
+            graphs.run("step", waits, torch.ones(4, device="cuda"))
+            for _ in range(2 * EAGER_RUNS)
+        ]
     assert graphs.counts == StepCounts(0, 2 * EAGER_RUNS, graphs.reason)
     found = trained_on_gpu(graph=True)
     assert found.steps is not None
@@ -560,7 +764,9 @@ def test_on_a_gpu_a_training_after_a_recording_that_failed_ends_as_without() -> 
 @pytest.mark.gpu
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 def test_graphs_run_on_another_gpu_than_the_current_one() -> None:
-    found, expected = (trained_on_gpu(graph=graph, device="cuda:1") for graph in (True, False))
+    found, expected = (
+        trained_on_gpu(graph=graph, device="cuda:1") for graph in (True, False)
+    )
     assert torch.cuda.current_device() == 0
     assert found.steps is not None
     assert found.steps.replayed > found.steps.eager
@@ -568,11 +774,15 @@ def test_graphs_run_on_another_gpu_than_the_current_one() -> None:
 
 
 @pytest.mark.gpu
-def test_on_a_gpu_adamw_runs_as_graphs_without_a_warning_of_runs_outside_of_them() -> None:
+def test_on_a_gpu_adamw_runs_as_graphs_without_a_warning_of_runs_outside_of_them() -> (
+    None
+):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", ".*capturable")
         settings: dict[str, Any] = {"optimizer": "adamw", "learning_rate": 0.001}
-        found, expected = (trained_on_gpu(graph=graph, **settings) for graph in (True, False))
+        found, expected = (
+            trained_on_gpu(graph=graph, **settings) for graph in (True, False)
+        )
     assert found.steps is not None
     assert found.steps.replayed > found.steps.eager
     assert found.test.loss == pytest.approx(expected.test.loss, rel=1e-3)
@@ -580,9 +790,14 @@ def test_on_a_gpu_adamw_runs_as_graphs_without_a_warning_of_runs_outside_of_them
 
 @pytest.mark.gpu
 def test_on_a_gpu_graphs_take_little_more_memory_and_return_it() -> None:
-    """While a graph is compared, it holds one set of activations, and the eager run another."""
+    """While a graph is compared, it holds one set of activations, and the eager run
+    another.
+    """
     peaks = []
-    images, labels = torch.rand(64, 3, 32, 32, device="cuda"), torch.arange(64, device="cuda") % 2
+    images, labels = (
+        torch.rand(64, 3, 32, 32, device="cuda"),
+        torch.arange(64, device="cuda") % 2,
+    )
 
     def step_of(network: nn.Module, optimizer: Optimizer) -> Callable[[Tensor], None]:
         def step(images: Tensor) -> None:
@@ -597,7 +812,10 @@ def test_on_a_gpu_graphs_take_little_more_memory_and_return_it() -> None:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        network, generator = build_model("wrn-28-2", 2, 0, 32).cuda(), torch.Generator("cuda")
+        network, generator = (
+            build_model("wrn-28-2", 2, 0, 32).cuda(),
+            torch.Generator("cuda"),
+        )
         optimizer = torch.optim.SGD(network.parameters(), 0.01, momentum=0.9)
         state = {"network": network, "optimizer": optimizer}
         graphs = StepGraphs.of([network], optimizer, generator, state, wanted=graph)

@@ -37,7 +37,11 @@ else:
 def test_sockets_of_processes_fit_with_a_long_tmpdir(tmp_path: Path) -> None:
     folder = tmp_path / ("d" * 60) / ("d" * 60)
     folder.mkdir(parents=True)
-    subprocess.run([sys.executable, "-c", BIND], env={**os.environ, "TMPDIR": str(folder)}, check=True)
+    subprocess.run(
+        [sys.executable, "-c", BIND],
+        env={**os.environ, "TMPDIR": str(folder)},
+        check=True,
+    )
     assert not [*folder.iterdir()]
 
 

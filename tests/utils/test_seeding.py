@@ -11,14 +11,24 @@ from hba.utils.seeding import (
 )
 
 CPU = torch.device("cpu")
-PURPOSES = ("weights", "augmentation", "training batches", "validation batches", "default generators", "")
+PURPOSES = (
+    "weights",
+    "augmentation",
+    "training batches",
+    "validation batches",
+    "default generators",
+    "",
+)
 
 
 def test_seeds_of_all_purposes_and_runs_differ_and_are_the_same_everywhere() -> None:
     seeds = [derived_seed(seed, purpose) for seed in range(300) for purpose in PURPOSES]
     assert len(set(seeds)) == len(seeds)
     # Python's own hash() of a text would be another one in each process.
-    assert (derived_seed(3, "weights"), derived_seed(2**40, "λ")) == (4_236_375_326, 2_264_711_170)
+    assert (derived_seed(3, "weights"), derived_seed(2**40, "λ")) == (
+        4_236_375_326,
+        2_264_711_170,
+    )
 
 
 def test_restored_default_generators_draw_the_same_again() -> None:

@@ -1,4 +1,6 @@
-"""Records are saved whole: no kind of field and no algorithm's state leaves anything out."""
+"""Records are saved whole: no kind of field and no algorithm's state leaves anything
+out.
+"""
 
 import copy
 import dataclasses
@@ -95,7 +97,10 @@ def test_a_record_with_every_kind_of_field_comes_back_whole() -> None:
         assert getattr(other, field) == getattr(record, field)
     assert torch.equal(other.inner.tensor, record.inner.tensor)
     assert other.inner.number == record.inner.number
-    assert torch.equal(torch.rand(5, generator=other.generator), torch.rand(5, generator=record.generator))
+    assert torch.equal(
+        torch.rand(5, generator=other.generator),
+        torch.rand(5, generator=record.generator),
+    )
     for found, expected in zip(other.stream.next(), record.stream.next(), strict=True):
         assert torch.equal(found, expected)
     for one in (record, other):
@@ -111,10 +116,19 @@ def test_a_field_that_cannot_be_saved_is_an_error_that_names_it() -> None:
         known: float
         strange_one: Any
 
-    values: tuple[Any, ...] = ((1.0, 2.0), {1, 2}, object(), [object()], [torch.ones(2)], {"inside": object()})
+    values: tuple[Any, ...] = (
+        (1.0, 2.0),
+        {1, 2},
+        object(),
+        [object()],
+        [torch.ones(2)],
+        {"inside": object()},
+    )
     for value in values:
         name = r"strange_one\['inside'\]" if isinstance(value, dict) else "strange_one"
-        with pytest.raises(TypeError, match=rf"^{name} is of a type that cannot be saved: \w+$"):
+        with pytest.raises(
+            TypeError, match=rf"^{name} is of a type that cannot be saved: \w+$"
+        ):
             snapshot(Odd(1.0, value))
 
 
