@@ -18,7 +18,7 @@ import hba
 from hba.algorithms import Lookahead
 from hba.algorithms.scores import AugmentedBatch
 from hba.algorithms.state import NetworkModel
-from hba.training.criterion import losses_of
+from hba.tasks import task_of
 
 
 class Adversarial(Lookahead):
@@ -36,9 +36,9 @@ class Adversarial(Lookahead):
     ) -> Tensor:
         """The reward of the draw of each image, (B,)."""
         with torch.no_grad():
-            return self.hardness * losses_of(
-                learner.network(batch.images), batch.labels
-            )
+            logits = learner.network(batch.images)
+            losses = task_of(batch.labels).losses(logits, batch.labels)
+        return self.hardness * losses
 
 
 def main() -> None:

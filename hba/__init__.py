@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         regularization as regularization,
         report as report,
         schedule as schedule,
+        tasks as tasks,
         text as text,
         training as training,
         utils as utils,

@@ -33,9 +33,10 @@ LISTING = (
     "hba.exports",
     "hba.importers",
     "hba.policy_evaluation",
+    "hba.tasks",
 )
 """Modules whose `__all__` is for users."""
-OPEN = ("hba.errors", "hba.training.criterion")
+OPEN = ("hba.errors",)
 """Modules whose public functions and classes are all for users."""
 
 

@@ -28,8 +28,8 @@ from hba.operations import STAGED
 from hba.preprocessing import Preprocessing
 from hba.schedule.recipes import RECIPES, TURNS
 from hba.schedule.schedule import Schedule
+from hba.tasks import task_of
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
-from hba.training.criterion import losses_of
 from hba.training.metrics import logits_of
 from hba.training.trainer import Trained
 
@@ -189,7 +189,7 @@ class DomainTask(RowTask):
                 100 - trained.test.confusion.balanced_accuracy_percent
             ),
             f"{self.measured_on}_calibrated_loss": (
-                losses_of(calibrated(logits, labels), labels).mean().item()
+                task_of(labels).losses(calibrated(logits, labels), labels).mean().item()
             ),
             **({"search": self._search.do()} if self.name == SEARCH else {}),
         }

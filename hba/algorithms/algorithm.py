@@ -88,10 +88,8 @@ class Algorithm(Settings):
 
     name: ClassVar[str]
     """Its name in files, in Python and on the command line."""
-    multi_label: ClassVar[bool] = False
-    """Whether images may have several labels. hba.training.criterion then defines the
-    loss and the error.
-    """
+    tasks: ClassVar[tuple[str, ...]] = ("classification",)
+    """Names of the tasks that it is for, in `hba.tasks.TASKS`."""
     shares_batches: ClassVar[bool] = False
     """Whether several processes can share its batches through
     hba.distributed.collectives.

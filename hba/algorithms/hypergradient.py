@@ -80,7 +80,7 @@ class Hypergradient(LambdaSteps):
     """
 
     name: ClassVar[str] = "hba"
-    multi_label: ClassVar[bool] = True
+    tasks: ClassVar[tuple[str, ...]] = ("classification", "multi-label")
     shares_batches: ClassVar[bool] = True
     tunes_training: ClassVar[bool] = True
 

@@ -138,7 +138,7 @@ class Lookahead(Rewards):
     """Look-ahead, the default if the search space has only operations of the walk."""
 
     name: ClassVar[str] = "lookahead"
-    multi_label: ClassVar[bool] = True
+    tasks: ClassVar[tuple[str, ...]] = ("classification", "multi-label")
     can_be_fast: ClassVar[bool] = True
     shares_batches: ClassVar[bool] = True
 

@@ -36,7 +36,7 @@ from hba.algorithms.update_schedule import UpdateSchedule
 from hba.config.training import CommonSearchConfig, NotNegative, Sharing
 from hba.data.config import Size
 from hba.errors import SettingsError
-from hba.training.criterion import error_share, losses_of
+from hba.tasks import task_of
 from hba.utils.settings import DefaultText
 
 PopulationSize = Annotated[
@@ -150,7 +150,7 @@ class Exploring(Algorithm):
     the paper's settings.
     """
 
-    multi_label: ClassVar[bool] = True
+    tasks: ClassVar[tuple[str, ...]] = ("classification", "multi-label")
 
     initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.05
     train_steps: Size = 2
@@ -262,13 +262,16 @@ class Population(Exploring):
             0, (n_members, -1)
         )
         logits = learner.forward(inputs).flatten(0, 1)
-        losses = losses_of(logits, labels).unflatten(0, (n_members, -1)).mean(dim=1)
+        learned = task_of(labels)
+        losses = learned.losses(logits, labels).unflatten(0, (n_members, -1))
+        losses = losses.mean(dim=1)
         learner.optimizer.zero_grad()
         # No loss depends on the weights of another member, so the gradient of the sum
         # is each member's own.
         losses.sum().backward()
         learner.update()
-        state.totals.add_training(losses.detach().mean(), error_share(logits, labels))
+        error = learned.error_share(logits, labels)
+        state.totals.add_training(losses.detach().mean(), error)
 
 
 class HyperPopulation(Exploring):

@@ -72,7 +72,7 @@ from hba.data.loader import BatchStream
 from hba.errors import SettingsError
 from hba.models.resized import Resized
 from hba.policy.space import SearchSpace
-from hba.training.criterion import losses_of
+from hba.tasks import task_of
 from hba.training.custom_network import CustomNetwork
 from hba.utils.seeding import default_generator_state, restore_default_generators
 from hba.utils.snapshot import restore, snapshot
@@ -137,7 +137,7 @@ class Race(Algorithm):
     """
 
     name: ClassVar[str] = "race"
-    multi_label: ClassVar[bool] = True
+    tasks: ClassVar[tuple[str, ...]] = ("classification", "multi-label")
     can_be_fast: ClassVar[bool] = True
     has_presets: ClassVar[bool] = False
     can_mix: ClassVar[bool] = True
@@ -375,7 +375,7 @@ class Race(Algorithm):
                 task,
                 state,
                 leg,
-                losses_of(calibrated(logits, labels), labels),
+                task_of(labels).losses(calibrated(logits, labels), labels),
                 state.totals.means()[0],
             )
 

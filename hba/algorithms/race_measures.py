@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from hba.algorithms.task import ImageTask
-from hba.data.labels import is_multi_label
 from hba.operations import Operation
-from hba.training.criterion import losses_of
+from hba.tasks import task_of
 from hba.training.metrics import logits_of
 
 TEMPERATURES = torch.logspace(-3, 3, 61, base=2.0)
@@ -43,15 +42,6 @@ def moved_by(move: Operation, images: Tensor, fill: Tensor | None = None) -> Ten
     return move(images, fill=fill, position=places.view(len(images), move.n_uniforms))
 
 
-def doubts(logits: Tensor, labels: Tensor) -> Tensor:
-    """1 minus the probability of the label, (images,); for several labels, the mean
-    over classes.
-    """
-    if is_multi_label(labels):
-        return (logits.sigmoid() - labels.float()).abs().mean(dim=1)
-    return 1 - logits.softmax(dim=1).gather(1, labels[:, None])[:, 0]
-
-
 def gaps(task: ImageTask, network: nn.Module) -> Tensor:
     """The gaps of the symmetries of the space on validation images, as gaps_of returns
     them.
@@ -75,22 +65,13 @@ def gaps_of(logits: Tensor, labels: Tensor, moved: Iterable[Tensor]) -> Tensor:
     to the left and to the right, costs little on average. docs/method.md, Symmetries,
     has all rules.
     """
-    before = doubts(logits, labels)
-    share = (
-        labels.float()
-        if is_multi_label(labels)
-        else nn.functional.one_hot(labels).float()
-    ).mean(dim=0)
-    guessing = (
-        (2 * share * (1 - share)).mean()
-        if is_multi_label(labels)
-        else 1 - share.square().sum()
-    )
-    learned = (guessing - before.mean()).clamp(min=0)
+    task = task_of(labels)
+    before = task.doubts(logits, labels)
+    learned = (task.guessing_doubt(labels) - before.mean()).clamp(min=0)
     found = before.new_zeros(0, 2)
-    members = labels.T if is_multi_label(labels) else nn.functional.one_hot(labels).T
+    members = task.members(labels)
     for one in moved:
-        cost = (doubts(one, labels) - before) / learned
+        cost = (task.doubts(one, labels) - before) / learned
         of_classes = [
             cost[of_class.bool()]
             for of_class in members
@@ -110,7 +91,10 @@ def gaps_of(logits: Tensor, labels: Tensor, moved: Iterable[Tensor]) -> Tensor:
 def calibration(logits: Tensor, labels: Tensor) -> Tensor:
     """The factor in TEMPERATURES by which logits have the lowest mean loss."""
     losses = torch.stack(
-        [losses_of(one * logits, labels).mean() for one in TEMPERATURES.to(logits)]
+        [
+            task_of(labels).losses(factor * logits, labels).mean()
+            for factor in TEMPERATURES.to(logits)
+        ]
     )
     return TEMPERATURES.to(logits)[losses.argmin()]
 

@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from hba.algorithms.scores import AugmentedBatch
 from hba.distributed.collectives import means
 from hba.errors import SettingsError
-from hba.training.criterion import losses_of
+from hba.tasks import task_of
 from hba.utils.files import reason_of
 
 RewardDerivative = Literal["auto", "exact", "difference"]
@@ -60,9 +60,8 @@ def rewards_of(
     weights = {name: network.get_parameter(name).detach() for name in direction}
 
     def losses(weights: Weights, images: Tensor, labels: Tensor) -> Tensor:
-        return losses_of(
-            functional_call(network, dict(weights), (images, *further)), labels
-        )
+        outputs = functional_call(network, dict(weights), (images, *further))
+        return task_of(labels).losses(outputs, labels)
 
     on_cpu = batch.images.device.type == "cpu"
     if derivative == "auto":

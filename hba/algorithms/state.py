@@ -17,8 +17,8 @@ from hba.data.loader import BatchStream
 from hba.distributed import collectives
 from hba.hypernet import HyperNetwork, TunedRates
 from hba.models import build_model
+from hba.tasks import task_of
 from hba.training.amp import amp_forward, enable_amp
-from hba.training.criterion import error_share, loss_of
 from hba.training.optim import Plateau
 from hba.utils.graphs import EAGER
 from hba.utils.seeding import derived_seed
@@ -103,11 +103,12 @@ class NetworkModel(InnerModel):
         """
         self.network.train()
         logits = self.forward(images)
-        loss = loss_of(logits, labels)
+        task = task_of(labels)
+        loss = task.loss(logits, labels)
         self.optimizer.zero_grad()
         loss.backward()
         self.update()
-        return loss.detach(), error_share(logits, labels)
+        return loss.detach(), task.error_share(logits, labels)
 
     def to_module(self, lam: Tensor) -> nn.Module:
         return copy.deepcopy(self.network)

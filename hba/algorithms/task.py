@@ -22,7 +22,7 @@ from hba.policy.space import SearchSpace
 from hba.preprocessing import Preprocessing
 from hba.regularization.groups import Regularization
 from hba.schedule.mixing import Mixing
-from hba.training.criterion import error_share, loss_of
+from hba.tasks import task_of
 from hba.training.metrics import totals
 from hba.training.mixing import mix
 from hba.training.optim import Parameters, optimizer_for
@@ -118,11 +118,11 @@ class Task:
 
     def loss_of(self, outputs: Any, labels: Tensor) -> Tensor:
         """Mean loss () in nats."""
-        return loss_of(outputs, labels)
+        return task_of(labels).loss(outputs, labels)
 
     def error_share(self, outputs: Any, labels: Tensor) -> Tensor:
         """Share of wrong answers ()."""
-        return error_share(outputs, labels)
+        return task_of(labels).error_share(outputs, labels)
 
     def carry(self, stream: Any, outputs: Any) -> None:
         """Pass a stream the outputs that its next batch needs; images need none."""

@@ -23,11 +23,11 @@ from torch import Tensor
 from hba.data.arrays import ArrayItems, fitted_channels
 from hba.data.config import PREPARED_NAME
 from hba.data.images import OnRead
-from hba.data.labels import is_multi_label
 from hba.data.leakage import ImageHash, Kind, all_hashes
 from hba.data.pool import Pool, Source
 from hba.data.reading import Levels, SkippedFile, printable
 from hba.errors import DataError, RunError
+from hba.tasks import TASKS, task_of
 from hba.utils.files import LOCK_NAME, read_text, reason_of, write_text
 
 Role = Literal["train", "val", "test"]
@@ -139,11 +139,7 @@ def _pool(
         _mapped(folder / f"{role}_identities.npy", "int64", (n_images, 2))
     )
     how = hashes, entry["digest"], entry["identified_by"], known_broken
-    of_label = (
-        ("bool", (n_images, n_classes))
-        if found["multi_label"]
-        else ("int64", (n_images,))
-    )
+    of_label = TASKS[found["task"]].stored(n_images, n_classes)
     labels = np.array(_mapped(folder / f"{role}_labels.npy", *of_label))
     return Pool(
         CachedDataset(load, f"{role} in {folder}", fitted_channels, *how),
@@ -228,7 +224,7 @@ def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepare
         "class_names": list(map(printable, source.class_names)),
         "image_size": source.train.image_size,
         "channels": source.train.items.n_channels,
-        "multi_label": is_multi_label(source.train.labels),
+        "task": task_of(source.train.labels).name,
         "test_size": source.test_size,
         "facts": source.facts,
         "left_out": [list(map(printable, item)) for item in left_out],

@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hba.data.labels import as_tensor, checked_labels, is_multi_label
+from hba.data.labels import as_tensor, checked_labels
 from hba.data.leakage import ImageHash, Kind, all_hashes, hash_of_pixels
 from hba.data.reading import SkippedFile
 from hba.errors import DataError
+from hba.tasks import task_of
 from hba.utils.text import first_of
 
 OnRead = Callable[[int, int], None]
@@ -195,18 +196,15 @@ class _Data:
                 )
             if not isinstance(part, LabelledImages):
                 continue
-            labels, is_multi = part.labels.cpu(), is_multi_label(part.labels)
-            present = (
-                labels.any(dim=0).nonzero().flatten() if is_multi else labels.unique()
-            ).tolist()
-            shapes[name] = (*part.images.shape[1:], "matrix" if is_multi else "numbers")
-            is_fit = not is_multi or part.labels.shape[1] == n_classes
-            if not (present and is_fit and present[0] >= 0 and present[-1] < n_classes):
+            labels = part.labels.cpu()
+            task = task_of(labels)
+            shapes[name] = (*part.images.shape[1:], task.name)
+            if not task.fits(labels, n_classes):
                 rule = (
                     f"labels must be 0 to {n_classes - 1}, the numbers of the"
                     f" {n_classes} class names"
                 )
-                found = first_of(list(map(str, present))) or "none"
+                found = first_of(list(map(str, task.present(labels)))) or "none"
                 raise DataError(
                     f"{rule}, but the {name} images have the labels {found}"
                 )

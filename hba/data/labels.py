@@ -1,8 +1,6 @@
 """Labels of images, and the names of classes and splits that they come from.
 
-Labels are int64 (N,), one class per image, or bool (N, classes), any number of labels
-per image (multi-label targets). Their dimensions distinguish the two, so no setting can
-contradict the labels. Mixed batches have MixedLabels.
+The forms of labels are those of hba.tasks.
 """
 
 import functools
@@ -12,8 +10,7 @@ import re
 import unicodedata
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -39,62 +36,6 @@ WITH_POINT = re.compile(r"[+-]?(\d+\.\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 """Text that is a number with a decimal point, as a spreadsheet writes whole numbers of
 a column with empty cells.
 """
-MULTI_LABEL_ERROR = (
-    "100 minus the mean average precision over the classes that have a positive"
-)
-"""The definition of the error in per cent if images have several labels;
-training/criterion.py computes it.
-"""
-
-
-def is_multi_label(labels: np.ndarray | Tensor) -> bool:
-    """Whether the labels of images, (N,) or (N, classes), can be several per image."""
-    return labels.ndim == 2
-
-
-@dataclass(frozen=True)
-class MixedLabels:
-    """Labels of a mixed batch and of its partners, (B,) or (B, classes). share () or
-    (B,): of each image, in [0, 1].
-    """
-
-    labels: Tensor
-    partners: Tensor
-    share: Tensor
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-
-def mean_over_labels(
-    function: Callable[[Tensor], Tensor], labels: Tensor | MixedLabels
-) -> Tensor:
-    """The function's result (B,) or (); for mixed labels, the mean for images and
-    partners, weighted by the shares.
-    """
-    if not isinstance(labels, MixedLabels):
-        return function(labels)
-    return labels.share * function(labels.labels) + (1 - labels.share) * function(
-        labels.partners
-    )
-
-
-def error_of(labels: np.ndarray | Tensor) -> str | None:
-    """The definition of the error for such labels; None for the share of wrong answers,
-    which needs no explanation.
-    """
-    return MULTI_LABEL_ERROR if is_multi_label(labels) else None
-
-
-def error_note(labels: np.ndarray | Tensor) -> str | None:
-    """A sentence that defines loss and error if images have several labels; None if
-    they have one.
-    """
-    error = error_of(labels)
-    return (
-        error
-        and f"images have several labels: loss is binary cross entropy, error is {error}"
-    )
 
 
 def error_in_words(error: str | None) -> str:

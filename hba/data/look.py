@@ -16,7 +16,6 @@ from torch.utils.data import Dataset
 from hba.data.arrays import DATASET_NAMES, TORCHVISION, in_memory, picture
 from hba.data.config import DataConfig, format_of
 from hba.data.images import CHANNELS, EvaluationData, LazySplit, SearchData
-from hba.data.labels import is_multi_label
 from hba.data.leakage import size_of
 from hba.data.load import AnyDataset, dataset_source, find_source, is_pair
 from hba.data.loader import StreamedImages
@@ -24,6 +23,7 @@ from hba.data.pool import FileItems, Pool
 from hba.data.reading import printable
 from hba.data.splits import split
 from hba.errors import DataError
+from hba.tasks import task_of
 from hba.utils.text import counted, first_of
 
 AnyData = (
@@ -49,7 +49,7 @@ class Look:
     n_train: number of images for training and validation, n_val of which are in the
     data's own validation split. n_test: None if a test split is unknown, or would have
     to be read. has_own_test: False if test images are drawn from the others. counts:
-    images of each class among n_train; for several_labels, with each label. side:
+    images of each class among n_train. noun: what the classes are called. side:
     median of the shorter sides in pixels. is_grey: no training image has a colour.
     copies: the first 20 of n_copies.
     """
@@ -61,7 +61,7 @@ class Look:
     n_test: int | None
     has_own_test: bool
     counts: tuple[int, ...]
-    several_labels: bool
+    noun: str
     side: int
     is_grey: bool
     copies: tuple[Copies, ...] = ()
@@ -74,10 +74,9 @@ class Look:
             self.n_train + (self.n_test or 0),
             ("grey image" if self.is_grey else "image"),
         )
-        labels = "labels" if self.several_labels else "classes"
         size = f"{self.side:,} pixels on the shorter side (median)"
         found = [
-            f"{counted(n_images, kind)} with {len(self.class_names)} {labels}, {size}"
+            f"{counted(n_images, kind)} with {len(self.class_names)} {self.noun}, {size}"
         ]
         fewest, most = min(self.counts), max(self.counts)
         if most > UNEVEN * fewest:
@@ -86,7 +85,7 @@ class Look:
                 for count in (fewest, most)
             )
             found.append(
-                f"Uneven {labels}: {fewest:,} of {smallest}, but {most:,} of {largest},"
+                f"Uneven {self.noun}: {fewest:,} of {smallest}, but {most:,} of {largest},"
                 " without test images"
             )
         if self.has_own_test:
@@ -157,16 +156,10 @@ def look(config: DataConfig, data: AnyData = None) -> Look:
     labels = np.concatenate(
         [pool.labels for role, pool in pools.items() if role != "test"]
     )
-    n_val, train, several = (
-        len(labels) - len(pools["train"]),
-        pools["train"],
-        is_multi_label(labels),
-    )
-    counts = (
-        labels.sum(axis=0)
-        if several
-        else np.bincount(labels, minlength=len(class_names))
-    )
+    train = pools["train"]
+    n_val = len(labels) - len(train)
+    task = task_of(labels)
+    counts = task.counts(labels, len(class_names))
     places = np.linspace(0, len(train) - 1, min(len(train), MOST_MEASURED)).astype(int)
     sides = [
         side
@@ -193,17 +186,18 @@ def look(config: DataConfig, data: AnyData = None) -> Look:
         del pools["test"]
     copies = [] if data is None and config.data in DATASET_NAMES else _copies(pools)
     return Look(
-        *(
-            name,
-            tuple(class_names),
-            len(labels),
-            n_val,
-            n_test,
-            has_own_test,
-            tuple(counts.tolist()),
-            several,
-        ),
-        *(round(median(sides)), is_grey, tuple(copies[:MOST_COPIES]), len(copies)),
+        name=name,
+        class_names=tuple(class_names),
+        n_train=len(labels),
+        n_val=n_val,
+        n_test=n_test,
+        has_own_test=has_own_test,
+        counts=tuple(counts.tolist()),
+        noun=task.noun,
+        side=round(median(sides)),
+        is_grey=is_grey,
+        copies=tuple(copies[:MOST_COPIES]),
+        n_copies=len(copies),
     )
 
 

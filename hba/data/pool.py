@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from hba.data.images import LabelledImages, OnRead
-from hba.data.labels import composed, is_multi_label, numbered, warn_of_names
+from hba.data.labels import composed, numbered, warn_of_names
 from hba.data.leakage import ImageHash, Kind, hash_of_file, size_of
 from hba.data.reading import (
     Levels,
@@ -30,6 +30,7 @@ from hba.data.reading import (
     to_8_bits,
 )
 from hba.errors import DataError
+from hba.tasks import task_of
 from hba.utils.text import first_of
 
 N_READERS = 8
@@ -197,10 +198,8 @@ class Pool(Dataset[ReadPart]):
         """Keep only these classes, ascending, renumbered from 0; with several labels
         per image, all images stay.
         """
-        if is_multi_label(self.labels):
-            return replace(self, labels=self.labels[:, list(classes)])
-        kept = self.take(np.flatnonzero(np.isin(self.labels, classes)))
-        return replace(kept, labels=np.searchsorted(classes, kept.labels))
+        places, labels = task_of(self.labels).keep(self.labels, classes)
+        return replace(self.take(places), labels=labels)
 
     def without(self, broken: Mapping[int, SkippedFile]) -> "Pool":
         """The images without the broken ones, by index. DataError if none is left, or
@@ -214,14 +213,11 @@ class Pool(Dataset[ReadPart]):
                 f"none of {len(self)} images could be read,"
                 f" {next(iter(broken.values())).path} first"
             )
-        if (
-            not is_multi_label(self.labels)
-            and (lost := np.setdiff1d(self.labels, kept.labels)).size
-        ):
+        task = task_of(self.labels)
+        strata = task.strata(self.labels)
+        if (lost := np.setdiff1d(strata, task.strata(kept.labels))).size:
             path = next(
-                item.path
-                for place, item in broken.items()
-                if self.labels[place] == lost[0]
+                item.path for place, item in broken.items() if strata[place] == lost[0]
             )
             raise DataError(
                 f"no image of the class of {path} could be read in its split; mend one,"

@@ -1,8 +1,7 @@
 """Splits of a data set by a seed: stratified, with every class in each of them; and the
 choice of classes.
 
-Images with several labels are drawn at random instead: no split can have the shares of
-all classes at once.
+The task of the labels says what the strata are: its classes, if an image has one.
 """
 
 import re
@@ -13,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from hba.data.labels import composed, is_multi_label
+from hba.data.labels import composed
 from hba.data.pool import Pool, Source
 from hba.errors import DataError
+from hba.tasks import task_of
 from hba.utils.files import read_text, reason_of
 from hba.utils.text import counted
 
@@ -82,13 +82,13 @@ def split(
 
 def _check_classes(source: Source, parts: Sequence[str]) -> None:
     """DataError if there are fewer images, or fewer images of a class, than parts."""
-    labels, what, fewest = source.train.labels, source.name, len(source.train)
-    if not is_multi_label(labels):
-        counts = np.bincount(labels, minlength=len(source.class_names))
-        fewest, what = (
-            int(counts.min()),
-            f"the class {source.class_names[counts.argmin()]!r} of {source.name}",
-        )
+    task = task_of(source.train.labels)
+    n_strata = task.n_strata(len(source.class_names))
+    counts = np.bincount(task.strata(source.train.labels), minlength=n_strata)
+    fewest = int(counts.min())
+    what = source.name
+    if n_strata > 1:
+        what = f"the class {source.class_names[counts.argmin()]!r} of {what}"
     if fewest < len(parts):
         needed = (
             f"has {counted(fewest, 'image')}, but needs one each for {', '.join(parts)}"
@@ -99,55 +99,51 @@ def _check_classes(source: Source, parts: Sequence[str]) -> None:
 
 
 def take_training(source: Source, pool: Pool, size: int | None, seed: int) -> Pool:
-    """The training images, or `size` of them, stratified for single labels."""
+    """The training images, or `size` of them, stratified."""
     return _take(source, pool, size, keep=0, seed=seed, part="train")[0]
 
 
 def _default_size(source: Source, pool: Pool) -> int:
-    fewest = 1 if is_multi_label(pool.labels) else len(source.class_names)
+    fewest = task_of(pool.labels).n_strata(len(source.class_names))
     return max(fewest, round(DEFAULT_FRACTION * len(pool)))
 
 
 def _take(
     source: Source, pool: Pool, size: int | None, *, keep: int, seed: int, part: str
 ) -> tuple[Pool, Pool]:
-    """Take `size` images, at least one of each class, and leave at least `keep` of each
-    class; None takes all.
+    """Take `size` images, at least one of each stratum, and leave at least `keep` of
+    each; None takes all.
 
-    With several labels per image, take any `size` images, and leave at least `keep`.
     Returns both pools.
     """
     if size is None:
         return pool, pool.take(np.arange(0))
-    labels, is_multi = pool.labels, is_multi_label(pool.labels)
-    n_classes = 1 if is_multi else len(np.unique(labels))
-    most = len(pool) - keep * n_classes
-    if not n_classes <= size <= most:
-        fewest = f"{n_classes}, one image{'' if is_multi else ' for each class'}"
+    task = task_of(pool.labels)
+    strata = task.strata(pool.labels)
+    numbers, counts = np.unique(strata, return_counts=True)
+    n_strata = len(numbers)
+    most = len(pool) - keep * n_strata
+    if not n_strata <= size <= most:
+        fewest = f"{n_strata}, one image{' for each class' if n_strata > 1 else ''}"
         largest = f"{most}, the number that {source.name} has left for it"
         raise DataError(
             f"{part}_size must lie between {fewest}, and {largest}, got {size}"
         )
     rng = np.random.default_rng(seed)
-    if is_multi:
-        chosen = rng.permutation(len(pool))[:size]
-        if not labels[chosen].any():
-            raise DataError(
-                f"no image drawn for {part} has a label: choose a larger split, or"
-                " another split seed"
-            )
-    else:
-        classes, counts = np.unique(labels, return_counts=True)
-        shares = zip(classes, _shares(counts, counts - keep, size), strict=True)
-        chosen = np.concatenate(
-            [
-                rng.permutation(np.flatnonzero(labels == label))[:n]
-                for label, n in shares
-            ]
-        )
-    return pool.take(np.sort(chosen)), pool.take(
-        np.setdiff1d(np.arange(len(pool)), chosen)
+    shares = _shares(counts, counts - keep, size)
+    chosen = np.concatenate(
+        [
+            rng.permutation(np.flatnonzero(strata == number))[:share]
+            for number, share in zip(numbers, shares, strict=True)
+        ]
     )
+    if task.is_empty(pool.labels[chosen]):
+        raise DataError(
+            f"no image drawn for {part} has a label: choose a larger split, or another"
+            " split seed"
+        )
+    rest = np.setdiff1d(np.arange(len(pool)), chosen)
+    return pool.take(np.sort(chosen)), pool.take(rest)
 
 
 def _shares(counts: np.ndarray, limits: np.ndarray, size: int) -> np.ndarray:

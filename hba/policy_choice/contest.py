@@ -30,15 +30,14 @@ from torch import Tensor
 
 from hba.algorithms.race_measures import calibrated
 from hba.data.images import EvaluationData, LabelledImages, SearchData
-from hba.data.labels import is_multi_label
 from hba.errors import DataError, DivergedError, RunError
 from hba.executors.executor import Executor
 from hba.policy_choice.rows import ALWAYS, FOUND
 from hba.policy_evaluation.baselines import RowConfig
 from hba.policy_evaluation.evaluation import shared_data, train_row
 from hba.preprocessing import Preprocessing
+from hba.tasks import task_of
 from hba.training.checkpoint import TrainCheckpoint
-from hba.training.criterion import losses_of
 from hba.training.metrics import logits_of
 from hba.utils.files import read_text, reason_of, write_text
 
@@ -256,15 +255,15 @@ def contest_data(
     )
     first = len(train) if has_own_val else 0
     labels = images.labels[first:].numpy()
-    most = (
-        len(labels) if is_multi_label(images.labels) else int(np.bincount(labels).max())
-    )
-    kind = KFold if is_multi_label(images.labels) or most < 2 else StratifiedKFold
+    strata = task_of(labels).strata(labels)
+    counts = np.bincount(strata)
+    most = int(counts.max())
+    kind = KFold if len(counts) == 1 or most < 2 else StratifiedKFold
     with warnings.catch_warnings():
         # Classes may have fewer images than there are folds.
         warnings.simplefilter("ignore", UserWarning)
         n_folds = max(2, min(N_VAL_FOLDS if has_own_val else N_FOLDS, most))
-        parts = kind(n_folds, shuffle=True, random_state=0).split(labels, labels)
+        parts = kind(n_folds, shuffle=True, random_state=0).split(strata, strata)
         folds = [first + torch.from_numpy(held_out) for _, held_out in parts]
     return EvaluationData(data.name, data.class_names, images, images), folds
 
@@ -339,7 +338,7 @@ def train_and_compare(
         data.train, row.config.baseline_augmentation(), row.config.colors_of_network()
     )
     logits, labels = logits_of(found.network, test, preprocessing.measure)
-    losses = losses_of(calibrated(logits, labels), labels).cpu().tolist()
+    losses = task_of(labels).losses(calibrated(logits, labels), labels).cpu().tolist()
     return Outcome(
         tuple(round(one, DIGITS) for one in losses), found.test.error_percent
     )

@@ -16,17 +16,12 @@ import torch
 from torch import Tensor
 
 from hba.data.images import EvaluationData, LabelledImages
-from hba.data.labels import is_multi_label
 from hba.data.loader import as_floats
 from hba.errors import SettingsError
 from hba.models import Start, build_model
 from hba.models.timm_networks import timm_config
-from hba.training.criterion import error_share
+from hba.tasks import task_of
 from hba.training.metrics import measure_batch_size
-
-PENALTIES = (10.0, 100.0, 1000.0, 10000.0)
-UNKNOWN = -10.0
-"""The score of a class without training images."""
 
 
 class FrozenFeatures:
@@ -66,70 +61,44 @@ class FrozenFeatures:
         return features.numpy()
 
 
-class LinearLayer:
-    """A fitted layer. features (N, n), labels (N,) or bool (N, classes)."""
-
-    def __init__(self, features: np.ndarray, labels: Tensor, n_classes: int) -> None:
-        from sklearn.linear_model import RidgeClassifierCV
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
-
-        self.n_classes, self.is_multi_label = n_classes, is_multi_label(labels)
-        self.layer = make_pipeline(StandardScaler(), RidgeClassifierCV(PENALTIES))
-        self.layer.fit(features, labels.cpu().numpy().astype(np.int64))
-
-    def scores(self, features: np.ndarray) -> Tensor:
-        """Scores (N, classes); the largest one is the answer, or each above 0 for
-        several labels.
-        """
-        found = torch.from_numpy(self.layer.decision_function(features)).float()
-        if self.is_multi_label:
-            return found
-        found = (
-            torch.stack([-found, found], dim=1)[:, -len(self.layer.classes_) :]
-            if found.ndim == 1
-            else found
-        )
-        scores = torch.full((len(found), self.n_classes), UNKNOWN)
-        scores[:, torch.from_numpy(self.layer.classes_)] = found
-        return scores
-
-
 def cross_validated(
     features: np.ndarray, labels: Tensor, folds: Sequence[Tensor], n_classes: int
 ) -> tuple[Tensor, Tensor]:
     """Scores of the images in all folds, by layers that were fitted without theirs, and
     their labels.
     """
+    task = task_of(labels)
     scores = []
     for fold in folds:
-        others = torch.ones(len(labels), dtype=torch.bool)
-        others[fold] = False
-        scores.append(
-            LinearLayer(features[others.numpy()], labels[others], n_classes).scores(
-                features[fold.numpy()]
-            )
+        is_fitted = torch.ones(len(labels), dtype=torch.bool)
+        is_fitted[fold] = False
+        layer = task.fit_linear(
+            features[is_fitted.numpy()], labels[is_fitted], n_classes
         )
+        scores.append(layer(features[fold.numpy()]))
     return torch.cat(scores), torch.cat([labels[fold] for fold in folds])
 
 
 def tested(network: FrozenFeatures, data: EvaluationData) -> dict[str, float]:
     """Fit a layer to the training images, and measure it on the test images:
-    test_percent, the error in per cent, balanced_percent, its mean over classes unless
-    images have several labels, and seconds.
+    test_percent, the error in per cent, balanced_percent, its mean over classes if an
+    image has one, and seconds.
     """
-    train, test, began = data.train, data.test.opened(), time.monotonic()
+    began = time.monotonic()
+    train = data.train
+    test = data.test.opened()
     assert isinstance(train, LabelledImages)
     assert isinstance(test, LabelledImages)
-    scores = LinearLayer(network.of(train), train.labels, len(data.class_names)).scores(
-        network.of(test)
-    )
-    found = {
-        "test_percent": 100 * float(error_share(scores, test.labels)),
+    task = task_of(train.labels)
+    layer = task.fit_linear(network.of(train), train.labels, len(data.class_names))
+    scores = layer(network.of(test))
+    measured = {
+        "test_percent": 100 * float(task.error_share(scores, test.labels)),
         "seconds": time.monotonic() - began,
     }
-    if not is_multi_label(test.labels):
-        wrong = (scores.argmax(1) != test.labels).float()
-        of_classes = [wrong[test.labels == one].mean() for one in test.labels.unique()]
-        found["balanced_percent"] = 100 * float(torch.stack(of_classes).mean())
-    return {name: round(one, 2) for name, one in found.items()}
+    if task.has_one_answer:
+        wrong = task.wrong(scores, test.labels).float()
+        classes = test.labels.unique()
+        errors = torch.stack([wrong[test.labels == label].mean() for label in classes])
+        measured["balanced_percent"] = 100 * float(errors.mean())
+    return {name: round(value, 2) for name, value in measured.items()}

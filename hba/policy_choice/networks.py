@@ -28,7 +28,7 @@ from hba.policy_choice.linear import FrozenFeatures, cross_validated
 from hba.policy_choice.record import Candidate, LinearResult
 from hba.policy_evaluation.evaluation import data_of_tensors, shared_data
 from hba.policy_search.training_size import PRETRAINED_SIDES
-from hba.training.criterion import error_share
+from hba.tasks import task_of
 
 MOST_FOLDS = 2
 """Folds that are used, because each takes seconds."""
@@ -84,7 +84,8 @@ def linear_results(
                 else labels.float().mean()
             )
             errors = {
-                "error_percent": 100 * float(error_share(scores, labels)),
+                "error_percent": 100
+                * float(task_of(labels).error_share(scores, labels)),
                 "guess_percent": 100 * (1 - share),
             }
             measured = {

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 
 from hba.algorithms import Race
@@ -15,7 +14,6 @@ from hba.config.presets import DEFAULT_PRESETS, SEARCH_PRESETS
 from hba.config.training import CommonSearchConfig, source_of_weights
 from hba.data.config import DataConfig, resolved_data
 from hba.data.images import CHANNELS, LabelledImages
-from hba.data.labels import is_multi_label
 from hba.data.load import STREAM_ABOVE_BYTES, AnyDataset, find_source
 from hba.data.look import Look, look
 from hba.errors import DataError, SettingsError
@@ -41,6 +39,7 @@ from hba.policy_search.training_size import (
     training_size,
 )
 from hba.schedule.recipes import RECIPES
+from hba.tasks import task_of
 from hba.training.custom_network import CustomNetwork
 from hba.training.onnx_file import can_write_onnx
 from hba.utils.devices import find_device
@@ -405,11 +404,7 @@ def counts_of(settings: Mapping[str, Any], data: str) -> dict[str, int]:
             " channels, use hba search"
         )
     labels, n = source.train.labels, len(source.class_names)
-    counts = (
-        labels.sum(axis=0)
-        if is_multi_label(labels)
-        else np.bincount(labels, minlength=n)
-    )
+    counts = task_of(labels).counts(labels, n)
     return dict(zip(source.class_names, counts.tolist(), strict=True))
 
 

@@ -14,7 +14,6 @@ from torch import nn
 from hba.config.evaluation import OF_WEIGHTS, EvaluationConfig, of_earlier_run
 from hba.data.config import DataConfig, resolved_data
 from hba.data.images import EvaluationData, LabelledImages, LazySplit
-from hba.data.labels import error_note
 from hba.data.load import (
     AnyDataset,
     check_data,
@@ -60,6 +59,7 @@ from hba.preprocessing import network_input_size
 from hba.report.page import report_at_the_end
 from hba.report.results import RESULTS_NAME, EvaluationResult, read_results
 from hba.schedule.schedule import Schedule
+from hba.tasks import task_of
 from hba.training.checkpoint import TRAININGS_NAME, TrainCheckpoint
 from hba.training.custom_network import CustomNetwork
 from hba.training.metrics import Measured
@@ -171,7 +171,7 @@ def evaluate(
         facts = (
             *inherited,
             *images.facts,
-            error_note(images.train.labels),
+            task_of(images.train.labels).note,
             _note_on_start(images, rows[0]),
         )
         notes = tuple(

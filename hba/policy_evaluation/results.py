@@ -9,7 +9,6 @@ from typing import Any
 
 from hba.config.evaluation import EvaluationConfig
 from hba.data.images import EvaluationData
-from hba.data.labels import error_of
 from hba.errors import RunError, SettingsError
 from hba.policy_evaluation.baselines import RowConfig
 from hba.report.results import (
@@ -20,6 +19,7 @@ from hba.report.results import (
     LeakageReport,
     read_results,
 )
+from hba.tasks import task_of
 from hba.training.checkpoint import TRAININGS_NAME
 from hba.training.metrics import Measured
 from hba.training.trained_network import NETWORK_NAME
@@ -91,7 +91,7 @@ class Evaluation:
             searched=self.searched,
             own_network=None if own_network is None else own_network.definition,
             pretrained=None if start is None else start.sha256,
-            error=error_of(train.labels),
+            error=task_of(train.labels).error,
             **kept,
         )
 

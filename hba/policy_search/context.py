@@ -19,7 +19,6 @@ from hba.algorithms.state import NetworkModel, Networks, named_networks
 from hba.algorithms.task import Task
 from hba.data.arrays import DATASET_NAMES
 from hba.data.images import SearchData, hashes_of
-from hba.data.labels import error_note, error_of, is_multi_label
 from hba.data.leakage import SeenImages
 from hba.data.reading import save_left_out
 from hba.distributed.process_info import single_process, size
@@ -35,6 +34,7 @@ from hba.preprocessing import Preprocessing
 from hba.regularization.groups import DROPOUT, dropouts, hyperparameters_of
 from hba.report.page import report_at_the_end
 from hba.schedule.file import space_entry
+from hba.tasks import task_of
 from hba.training.custom_network import CustomNetwork
 from hba.training.metrics import measure
 from hba.utils.graphs import EAGER
@@ -198,7 +198,7 @@ class ImageSearchContext(SearchContext):
         config, data = self.config, self.task.data
         notes = (
             *data.facts,
-            error_note(data.train.labels),
+            task_of(data.train.labels).note,
             *self.start_notes,
             None if self.task.space.has_stages else config.baseline_note(),
             *common.pop("notes"),
@@ -225,7 +225,7 @@ class ImageSearchContext(SearchContext):
         config, data, error = (
             self.config,
             self.task.data,
-            error_of(self.task.data.train.labels),
+            task_of(self.task.data.train.labels).error,
         )
         mean, std = config.colors_of_network() or (None, None)
         weights = {"sha256": self.identity.get(PRETRAINED), "mean": mean, "std": std}
@@ -287,10 +287,11 @@ def _check_goes_with(
     handle.
     """
     algorithm = config.algorithm
-    if is_multi_label(data.train.labels) and not algorithm.multi_label:
+    task = task_of(data.train.labels)
+    if task.name not in algorithm.tasks:
         raise SettingsError(
-            f"the algorithm {algorithm.name} learns one label per image; choose"
-            " lookahead"
+            f"the algorithm {algorithm.name} is for {' and '.join(algorithm.tasks)},"
+            f" and the labels are those of {task.name}; choose lookahead"
         )
     check_channels(space.operations, data.train.n_channels)
     tuned = {one.own_name for one in space.regularizers if one.group == DROPOUT}

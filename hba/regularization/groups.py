@@ -11,15 +11,15 @@ from functools import cached_property, partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from hba.data.labels import MixedLabels, is_multi_label, mean_over_labels
 from hba.errors import SettingsError
 from hba.hypernet.dropout import DROPOUTS, RatedDropout
 from hba.preprocessing import uniform_draws
 from hba.regularization.regularizer import Hyperparameter, Place, Regularizer
+from hba.tasks import MixedLabels, task_of
+from hba.tasks.mixed_labels import mean_over_labels
 from hba.utils.text import unknown
 
 AUGMENTATION = "augmentation"
@@ -89,17 +89,7 @@ def label_smoothing(logits: Tensor, labels: Tensor, *, value: Tensor) -> Tensor:
     labels (1 - s) y + s / 2 each. The loss is linear in the targets, so it grows by s
     (loss of the even targets - loss of the labels).
     """
-    if is_multi_label(labels):
-        of_even = F.binary_cross_entropy_with_logits(
-            logits, torch.full_like(logits, 0.5), reduction="none"
-        ).mean(dim=1)
-        of_labels = F.binary_cross_entropy_with_logits(
-            logits, labels.to(logits), reduction="none"
-        ).mean(dim=1)
-    else:
-        of_even = -logits.log_softmax(dim=1).mean(dim=1)
-        of_labels = F.cross_entropy(logits, labels, reduction="none")
-    return value * (of_even - of_labels)
+    return value * task_of(labels).smoothing(logits, labels)
 
 
 def input_dropout(

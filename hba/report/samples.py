@@ -16,10 +16,10 @@ from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
 from hba.data.images import EvaluationData, Images, SearchData
-from hba.data.labels import is_multi_label
 from hba.data.pool import Pool
 from hba.errors import DataError
 from hba.schedule.summary import spaced
+from hba.tasks import task_of
 from hba.utils.files import write_atomically
 
 SAMPLES_NAME, NATIVE_NAME = "sample_images.png", "native_images.png"
@@ -97,15 +97,16 @@ def chosen_of(labels: np.ndarray) -> list[int]:
     """At most N_SAMPLES indices of images, evenly from all classes; for several labels,
     evenly spaced images.
     """
-    if is_multi_label(labels):
-        return spaced(len(labels), N_SAMPLES)
-    order = labels.argsort(kind="stable")
+    strata = task_of(labels).strata(labels)
+    order = strata.argsort(kind="stable")
     classes, first, counts = np.unique(
-        labels[order], return_index=True, return_counts=True
+        strata[order], return_index=True, return_counts=True
     )
+    if len(classes) == 1:
+        return spaced(len(labels), N_SAMPLES)
     place = np.arange(len(order)) - np.repeat(first, counts)
     # The first image of each class, then the second of each.
-    by_turns = order[np.lexsort((labels[order], place))]
+    by_turns = order[np.lexsort((strata[order], place))]
     return [
         int(by_turns[one])
         for one in spaced(min(max(N_SAMPLES, len(classes)), len(labels)), N_SAMPLES)

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from hba.data.images import ALL, Images
-from hba.data.labels import is_multi_label
 from hba.data.loader import as_floats
 from hba.distributed.collectives import total
 from hba.distributed.process_info import rank, single_process, size
-from hba.training.criterion import error_share, loss_sum_of
+from hba.tasks import task_of
 from hba.utils.graphs import EAGER, StepGraphs
 
 MEASURE_BATCH_SIZE = 500
@@ -81,7 +80,7 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Measured:
-    """Mean loss in nats and error in per cent, as criterion.py defines them.
+    """Mean loss in nats and error in per cent, as the task defines them.
 
     confusion, wrong: only if a confusion matrix was requested. wrong: bool (N,) on the
     CPU, which images were classified wrongly; None if several processes share the
@@ -133,33 +132,36 @@ def totals(
     and answer. Several processes share the batches; all get the sums.
     """
     sums = torch.zeros(3, device=data.device)
-    multi_label = is_multi_label(data.labels)
-    # Average precision depends on the order of all images, so it cannot be summed over
-    # batches, nor shared.
+    task = task_of(data.labels)
+    # An error that is no mean over images cannot be summed over batches, nor shared.
     answers: list[tuple[Tensor, Tensor]] = []
-    share = ALL if size() == 1 or multi_label else slice(rank(), None, size())
+    share = (
+        ALL if size() == 1 or not task.error_is_mean else slice(rank(), None, size())
+    )
     for images, labels in data.once(measure_batch_size(data.image_size), share):
         with single_process():
             # Other processes measure other batches.
             logits = graphs.run(
                 "measure", lambda images: predict(prepare(as_floats(images))), images
             )
-        loss, answer = loss_sum_of(logits, labels), logits.argmax(1)
-        wrong = (
-            torch.zeros_like(loss) if multi_label else (answer != labels).sum().to(loss)
-        )
-        if multi_label:
+        loss = task.loss_sum(logits, labels)
+        wrong = torch.zeros_like(loss)
+        if task.error_is_mean:
+            wrong = task.wrong(logits, labels).sum().to(loss)
+        else:
             # The next batch may overwrite them.
             answers.append((logits.clone(), labels))
-        elif confusion is not None:
+        if confusion is not None:
             # Unlike bincount, index_add_ does not synchronize with the device.
             confusion.view(-1).index_add_(
-                0, labels * len(confusion) + answer, torch.ones_like(labels)
+                0,
+                labels * len(confusion) + logits.argmax(1),
+                torch.ones_like(labels),
             )
         sums += torch.stack([loss, wrong, torch.full_like(loss, len(labels))])
     if answers:
         logits, labels = map(torch.cat, zip(*answers, strict=True))
-        sums[1] = error_share(logits, labels) * sums[2]
+        sums[1] = task.error_share(logits, labels) * sums[2]
         return sums
     if confusion is not None:
         confusion.copy_(total(confusion))

@@ -8,9 +8,9 @@ process does.
 import torch
 from torch import Tensor
 
-from hba.data.labels import MixedLabels
 from hba.distributed.collectives import all_gather, local_shard
 from hba.schedule.mixing import Mixing
+from hba.tasks import MixedLabels
 from hba.utils.devices import whole_numbers
 
 

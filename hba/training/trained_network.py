@@ -22,12 +22,12 @@ from torch import Tensor, nn
 
 from hba.config.evaluation import EvaluationConfig
 from hba.data.images import EvaluationData, checked_images
-from hba.data.labels import is_multi_label
 from hba.data.loader import as_floats
 from hba.data.reading import fitted, printable, read_image
 from hba.errors import DataError, HbaWarning, RunError, SettingsError
 from hba.preprocessing import Baseline, Preprocessing
 from hba.schedule.file import problem_of
+from hba.tasks import TASKS, task_of
 from hba.training.custom_network import CustomNetwork, Given
 from hba.training.metrics import Measured, measure_batch_size
 from hba.utils.devices import VERSION, version_of
@@ -64,7 +64,7 @@ class NetworkInfo(pydantic.BaseModel, frozen=True):
     channels: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    several_labels: bool
+    task: Literal["classification", "multi-label"]
     levels: tuple[float, float] | None
     test_error_percent: float
     test_images: int
@@ -131,7 +131,7 @@ class KeptNetwork(NamedTuple):
             channels=data.train.n_channels,
             mean=tuple(prepared.mean.flatten().tolist()),
             std=tuple(prepared.std.flatten().tolist()),
-            several_labels=is_multi_label(data.train.labels),
+            task=task_of(data.train.labels).name,
             levels=config.levels,
             test_error_percent=test.error_percent,
             test_images=len(images),
@@ -290,7 +290,7 @@ class TrainedNetwork:
         logits = torch.cat(
             [torch.zeros(0, len(self.classes)), *map(self.module, batches)]
         )
-        return logits.sigmoid() if self.info.several_labels else logits.softmax(dim=1)
+        return TASKS[self.info.task].probabilities(logits)
 
     def _read(self, image: Any) -> Tensor:
         """One image as a batch of one."""

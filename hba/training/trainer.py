@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from hba.config.evaluation import EvaluationConfig
 from hba.data.images import EvaluationData, Images
-from hba.data.labels import MixedLabels, is_multi_label
 from hba.data.loader import BatchStream
 from hba.distributed import collectives
 from hba.distributed.process_info import single_process, size
@@ -23,6 +22,7 @@ from hba.models import Start, build_model
 from hba.preprocessing import Preprocessing, network_input_size
 from hba.regularization.groups import Regularization
 from hba.schedule.mixing import Mixing
+from hba.tasks import MixedLabels, task_of
 from hba.training.amp import amp_forward, enable_amp
 from hba.training.augmentation import (
     Augment,
@@ -32,7 +32,6 @@ from hba.training.augmentation import (
     ScheduleAugmentation,
 )
 from hba.training.checkpoint import TrainCheckpoint, TrainState
-from hba.training.criterion import error_share, loss_of
 from hba.training.custom_network import CustomNetwork
 from hba.training.metrics import Measured, measure
 from hba.training.mixing import mix
@@ -159,8 +158,8 @@ def train(
             state.epochs.append([mean_loss, 100 * wrong])
             state.sums.zero_()
             checkpoint.save_regularly(state)
-    # Images with several labels have no confusion matrix.
-    n_classes = None if is_multi_label(data.train.labels) else len(data.class_names)
+    has_confusion = task_of(data.train.labels).has_one_answer
+    n_classes = len(data.class_names) if has_confusion else None
     # An eager pass cannot use the memory of graphs.
     graphs.clear()
     test = measure(network, data.test.opened(), preprocessing.measure, n_classes)
@@ -249,7 +248,8 @@ def _step(
     if len(mixing):
         inputs, targets = mix(inputs, labels, Mixing(*mixing), state.generator)
     logits = forward(inputs)
-    loss = loss_of(logits, targets)
+    task = task_of(targets)
+    loss = task.loss(logits, targets)
     objective = loss + acts.penalty(logits, targets, values)
     state.optimizer.zero_grad()
     objective.backward()
@@ -257,9 +257,8 @@ def _step(
     state.optimizer.step()
     # Frees the memory of the gradients for the next pass.
     state.optimizer.zero_grad()
-    state.sums += torch.stack(
-        [loss.detach(), error_share(logits.detach(), targets).to(loss)]
-    )
+    error = task.error_share(logits.detach(), targets)
+    state.sums += torch.stack([loss.detach(), error.to(loss)])
 
 
 def _on_whole_batch(

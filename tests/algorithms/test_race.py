@@ -22,7 +22,7 @@ from hba.errors import SettingsError
 from hba.operations import OPERATIONS, STAGED
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
-from hba.training.criterion import losses_of
+from hba.tasks import Classification
 
 FLIPS = ("HorizontalFlip", "VerticalFlip", "QuarterTurn")
 SPACE = SearchSpace(
@@ -156,10 +156,10 @@ def test_calibration_undoes_a_scale_of_the_logits() -> None:
     logits[torch.arange(500), labels] += 1
 
     def loss(given: Tensor) -> float:
-        return float(losses_of(calibrated(given, labels), labels).mean())
+        return float(Classification().loss(calibrated(given, labels), labels))
 
     assert loss(logits) == pytest.approx(loss(4 * logits), abs=1e-6)
-    assert loss(logits) <= float(losses_of(logits, labels).mean())
+    assert loss(logits) <= float(Classification().loss(logits, labels))
 
 
 def test_a_move_that_exchanges_two_classes_of_many_has_a_large_gap_though_most_images_are_recognised() -> (

@@ -51,11 +51,9 @@ def test_each_format_has_the_same_look(kind: str, tmp_path: Path) -> None:
     else:
         data = WRITERS[kind](tmp_path, shown)
     found = look_at(data)
-    assert (found.class_names, found.counts, found.several_labels) == (
-        CLASSES,
-        (7,) * 4,
-        False,
-    )
+    assert found.class_names == CLASSES
+    assert found.counts == (7, 7, 7, 7)
+    assert found.noun == "classes"
     assert (found.n_train, found.n_val, found.n_test, found.has_own_test) == (
         28,
         8,
@@ -168,7 +166,8 @@ def test_images_in_memory_have_a_look() -> None:
     found = look(
         DataConfig(), data=SearchData("noise", ("a", "b", "c"), several, several)
     )
-    assert (found.several_labels, found.counts) == (True, (8, 8, 24))
+    assert found.noun == "labels"
+    assert found.counts == (8, 8, 24)
 
 
 def test_data_sets_by_name_have_a_look() -> None:

@@ -16,10 +16,11 @@ from hba.errors import RunError, SettingsError
 from hba.models import Start, build_model, pretrained, timm_networks
 from hba.models.hub import HubFile
 from hba.models.timm_networks import LITE, TIMM
-from hba.policy_choice.linear import LinearLayer, cross_validated
+from hba.policy_choice.linear import cross_validated
 from hba.policy_choice.networks import to_train
 from hba.policy_choice.record import AutoRecord, Candidate, LinearResult
 from hba.policy_search import training_size
+from hba.tasks import Classification
 
 
 def test_a_linear_layer_separates_what_is_linear_and_guesses_what_is_noise() -> None:
@@ -32,11 +33,10 @@ def test_a_linear_layer_separates_what_is_linear_and_guesses_what_is_noise() -> 
         scores, of_all = cross_validated(features, labels, folds, 3)
         assert least <= float((scores.argmax(1) == of_all).float().mean()) <= most
     # Two classes have one score, and classes without images the lowest.
-    assert LinearLayer(noise, labels.clamp(max=1), 2).scores(noise).shape == (300, 2)
-    assert not (
-        LinearLayer(noise[labels > 0], labels[labels > 0], 3).scores(noise).argmax(1)
-        == 0
-    ).any()
+    layer = Classification().fit_linear(noise, labels.clamp(max=1), 2)
+    assert layer(noise).shape == (300, 2)
+    layer = Classification().fit_linear(noise[labels > 0], labels[labels > 0], 3)
+    assert not (layer(noise).argmax(1) == 0).any()
 
 
 def candidate(side: int, freeze: str | None = None, **reached: Any) -> Candidate:

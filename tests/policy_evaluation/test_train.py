@@ -303,7 +303,7 @@ def test_networks_are_exported_for_any_number_of_images(name: str, size: int) ->
         **{
             "mean": (0.5, 0.4, 0.3),
             "std": (0.2, 0.3, 0.4),
-            "several_labels": False,
+            "task": "classification",
             "levels": None,
         },
         **{

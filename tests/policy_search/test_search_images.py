@@ -13,9 +13,9 @@ from sklearn.datasets import load_digits
 
 import hba
 from hba.data import LabelledImages
-from hba.data.labels import MULTI_LABEL_ERROR
 from hba.errors import HbaError, SettingsError
 from hba.operations import OPERATIONS
+from hba.tasks import MultiLabel
 
 FITTING = ",".join(
     operation.name for operation in OPERATIONS.values() if operation.any_channels
@@ -100,7 +100,7 @@ def test_images_of_several_labels_are_searched_on_and_evaluated(tmp_path: Path) 
     assert first is not None
     assert last is not None
     assert last < first - 5, "it learns"
-    assert hba.load_policy(tmp_path / "run").provenance["error"] == MULTI_LABEL_ERROR
-    assert MULTI_LABEL_ERROR in (tmp_path / "run" / "report.html").read_text()
+    assert hba.load_policy(tmp_path / "run").provenance["error"] == MultiLabel.error
+    assert str(MultiLabel.error) in (tmp_path / "run" / "report.html").read_text()
     found = hba.evaluate(tmp_path / "run", against=["cutout"], seeds=1, epochs=1)
     assert np.isfinite([row.test_error_percent for row in found.rows]).all()

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from hba.data import LabelledImages
 from hba.preprocessing import Baseline, Preprocessing
-from hba.training.criterion import error_share, mean_average_precision
+from hba.tasks import MultiLabel
+from hba.tasks.multi_label import mean_average_precision
 from hba.training.metrics import MEASURE_BATCH_SIZE, Confusion, measure
 
 PLAIN = Preprocessing(
@@ -159,7 +160,7 @@ def test_mean_average_precision_is_scikit_learn_s(n: int, has_ties: bool) -> Non
         scores = scores.round() if has_ties else scores
         found = mean_average_precision(scores, labels)
         assert found.item() == pytest.approx(by_scikit_learn(scores, labels), abs=1e-12)
-        assert error_share(scores, labels).item() == pytest.approx(
+        assert MultiLabel().error_share(scores, labels).item() == pytest.approx(
             1 - found.item(), abs=1e-6
         )
 

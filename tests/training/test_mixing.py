@@ -22,8 +22,8 @@ from hba.regularization.groups import Regularization
 from hba.regularization.regularizer import Hyperparameter
 from hba.schedule.mixing import Mixing
 from hba.schedule.schedule import Schedule
+from hba.tasks import task_of
 from hba.training.augmentation import ScheduleAugmentation
-from hba.training.criterion import error_share, loss_of, losses_of
 from hba.training.custom_network import CustomNetwork
 from hba.training.mixing import draw_shares, mix
 from hba.training.trainer import train
@@ -78,23 +78,25 @@ def test_a_mixed_batch_and_its_loss_are_those_of_torchvision(
         torch.testing.assert_close(
             mixed.share * one_hot + (1 - mixed.share) * one_hot.roll(1, 0), soft
         )
+        task = task_of(labels)
         torch.testing.assert_close(
-            loss_of(logits, mixed), F.cross_entropy(logits, soft)
+            task.loss(logits, mixed), F.cross_entropy(logits, soft)
         )
         torch.testing.assert_close(
-            losses_of(logits, mixed), F.cross_entropy(logits, soft, reduction="none")
+            task.losses(logits, mixed), F.cross_entropy(logits, soft, reduction="none")
         )
-        assert error_share(logits, mixed) == error_share(logits, labels)
+        assert task.error_share(logits, mixed) == task.error_share(logits, labels)
         penalty = Regularization((smoothing,), 0).penalty(
             logits, mixed, torch.tensor([0.3])
         )
         smoothed = F.cross_entropy(logits, soft, label_smoothing=0.3)
-        torch.testing.assert_close(loss_of(logits, mixed) + penalty, smoothed)
+        torch.testing.assert_close(task.loss(logits, mixed) + penalty, smoothed)
         several = torch.rand(5, N_CLASSES, generator=seeded(seed)) < 0.5
         _, mixed = mix(images, several, mixing, seeded(seed))
         soft = mixed.share * several + (1 - mixed.share) * several.roll(1, 0)
         torch.testing.assert_close(
-            loss_of(logits, mixed), F.binary_cross_entropy_with_logits(logits, soft)
+            task_of(mixed).loss(logits, mixed),
+            F.binary_cross_entropy_with_logits(logits, soft),
         )
 
 

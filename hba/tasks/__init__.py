@@ -1,0 +1,47 @@
+"""What labels mean: the loss, the error, and all else that depends on the task.
+
+A task is chosen by the form of the labels, so no setting can contradict them. All other
+rooms ask the task; none of them looks at the form of the labels itself.
+
+                labels                  loss                            error
+Classification  int64 (N,)              cross entropy                   wrong answers
+MultiLabel      bool (N, classes)       binary cross entropy, mean      1 - mean average
+                                        over the classes                precision
+
+To add a task, derive a class from `Task` in a module of this room, and list it in
+`TASKS`.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+from torch import Tensor
+
+from hba.tasks.classification import Classification
+from hba.tasks.mixed_labels import MixedLabels
+from hba.tasks.multi_label import MultiLabel
+from hba.tasks.task import Task
+
+TASKS: Mapping[str, Task] = MappingProxyType(
+    {task.name: task for task in (Classification(), MultiLabel())}
+)
+"""All tasks, by name."""
+
+__all__ = ["TASKS", "Classification", "MixedLabels", "MultiLabel", "Task", "task_of"]
+
+
+def task_of(labels: Tensor | np.ndarray | MixedLabels) -> Task:
+    """The task of images with these labels.
+
+    Args:
+        labels: Labels of a data set or of a batch.
+
+    Raises:
+        ValueError: If no task has labels of this form.
+    """
+    form = labels.labels if isinstance(labels, MixedLabels) else labels
+    for task in TASKS.values():
+        if task.has_form(form):
+            return task
+    raise ValueError(f"no task has labels of {form.dtype} and shape {(*form.shape,)}")

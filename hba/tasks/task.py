@@ -1,0 +1,157 @@
+"""The interface between labels and everything that trains, measures or compares."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from torch import Tensor
+
+from hba.tasks.mixed_labels import MixedLabels, mean_over_labels
+
+LinearLayer = Callable[[np.ndarray], Tensor]
+"""Maps features (N, n) to outputs (N, classes)."""
+
+
+class Task(ABC):
+    """What the labels of images mean. It has no state, so one instance serves all data.
+
+    Outputs are those of the network, such as logits (B, classes). Labels are those of a
+    batch or of a data set, with one entry for each image.
+    """
+
+    name: ClassVar[str]
+    """Its name in files."""
+    error: ClassVar[str | None] = None
+    """Definition of the error in per cent; None for the share of wrong answers."""
+    note: ClassVar[str | None] = None
+    """A sentence for the user that defines loss and error; None if they need none."""
+    noun: ClassVar[str] = "classes"
+    """What the names of the classes are called in sentences."""
+    error_is_mean: ClassVar[bool] = True
+    """Whether the error of a data set is a mean over its images."""
+    has_one_answer: ClassVar[bool] = True
+    """Whether the network answers with one class, so that there is a confusion matrix.
+    """
+
+    @abstractmethod
+    def has_form(self, labels: Tensor | np.ndarray) -> bool:
+        """Whether labels have the number of dimensions of this task."""
+
+    @abstractmethod
+    def stored(self, n_images: int, n_classes: int) -> tuple[str, tuple[int, ...]]:
+        """The data type and the shape of labels in a file."""
+
+    # Training
+
+    def loss(self, outputs: Any, labels: Tensor | MixedLabels) -> Tensor:
+        """The mean loss () in nats."""
+        return self.losses(outputs, labels).mean()
+
+    def losses(self, outputs: Any, labels: Tensor | MixedLabels) -> Tensor:
+        """The loss of each image (B,) in nats."""
+        return mean_over_labels(partial(self.losses_of_labels, outputs), labels)
+
+    def error_share(self, outputs: Any, labels: Tensor | MixedLabels) -> Tensor:
+        """The error () in [0, 1]; of mixed labels, that for the images' own labels."""
+        unmixed = labels.labels if isinstance(labels, MixedLabels) else labels
+        return self.error_of_labels(outputs, unmixed)
+
+    @abstractmethod
+    def losses_of_labels(self, outputs: Any, labels: Tensor) -> Tensor:
+        """The loss of each image (B,) in nats, for labels that are not mixed."""
+
+    @abstractmethod
+    def error_of_labels(self, outputs: Any, labels: Tensor) -> Tensor:
+        """The error () in [0, 1], for labels that are not mixed."""
+
+    @abstractmethod
+    def smoothing(self, outputs: Any, labels: Tensor) -> Tensor:
+        """The loss of even targets minus that of the labels, for each image (B,)."""
+
+    # Measuring
+
+    def loss_sum(self, outputs: Any, labels: Tensor) -> Tensor:
+        """The sum () of the losses in nats."""
+        return self.losses(outputs, labels).sum()
+
+    def wrong(self, outputs: Any, labels: Tensor) -> Tensor:
+        """Which images are answered wrongly, bool (B,), if there is one answer each."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def probabilities(self, outputs: Any) -> Tensor:
+        """The probability of each class, (N, classes)."""
+
+    @abstractmethod
+    def n_answers(self, probabilities: Tensor) -> int:
+        """How many of the likeliest classes of one image, (classes,), are answers."""
+
+    # Symmetries: how much a network has learned, and what a move of images costs
+
+    @abstractmethod
+    def doubts(self, outputs: Any, labels: Tensor) -> Tensor:
+        """The distance between probabilities and labels of each image (N,), in [0, 1]."""
+
+    @abstractmethod
+    def guessing_doubt(self, labels: Tensor) -> Tensor:
+        """The mean doubt () of a network that knows only how common each class is."""
+
+    @abstractmethod
+    def members(self, labels: Tensor) -> Tensor:
+        """Which images belong to each class, (classes, N)."""
+
+    # Data
+
+    @abstractmethod
+    def counts(self, labels: np.ndarray, n_classes: int) -> np.ndarray:
+        """The number of images of each class, (classes,)."""
+
+    @abstractmethod
+    def present(self, labels: Tensor) -> list[int]:
+        """The classes that have images, ascending."""
+
+    @abstractmethod
+    def fits(self, labels: Tensor, n_classes: int) -> bool:
+        """Whether labels can be those of so many classes."""
+
+    @abstractmethod
+    def strata(self, labels: np.ndarray) -> np.ndarray:
+        """The stratum of each image, int64 (N,): every split has images of each."""
+
+    @abstractmethod
+    def n_strata(self, n_classes: int) -> int:
+        """The number of strata of data with so many classes."""
+
+    @abstractmethod
+    def keep(
+        self, labels: np.ndarray, classes: Sequence[int]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The images that remain if only these classes do, and their new labels.
+
+        Args:
+            labels: Labels of all images.
+            classes: Numbers of the classes that remain, ascending.
+
+        Returns:
+            Indices of the images, and their labels, renumbered from 0.
+        """
+
+    def is_empty(self, labels: np.ndarray) -> bool:
+        """Whether no image has any label, so that nothing can be learned."""
+        return False
+
+    # A linear layer on features, which shows what pretrained weights know
+
+    @abstractmethod
+    def fit_linear(
+        self, features: np.ndarray, labels: Tensor, n_classes: int
+    ) -> LinearLayer:
+        """Fit a linear layer with standardized features and a penalty that it chooses.
+
+        Args:
+            features: Features of images (N, n).
+            labels: Their labels.
+            n_classes: Number of classes, of which some may have no image.
+        """
