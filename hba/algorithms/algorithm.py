@@ -106,6 +106,10 @@ class Algorithm(Settings):
     """Whether it can tune regularizers that act through the weights: inside the network
     or in the loss.
     """
+    has_parallel_parts: ClassVar[bool] = False
+    """Whether parts of a search can run in parallel, each on a copy of the state."""
+    default_space: ClassVar[str] = "hba"
+    """The search space, if the user names none."""
     idle: ClassVar[tuple[str, ...]] = ()
     """Settings below that have no effect on it. Giving one raises an error."""
     has_presets: ClassVar[bool] = True
@@ -160,6 +164,71 @@ class Algorithm(Settings):
         and state.to_module() returns the network for it.
         """
         raise NotImplementedError
+
+    # A search whose parts can run in parallel
+
+    def most_parallel_parts(self, space: SearchSpace) -> int:
+        """The largest number of parts that can ever run at the same time."""
+        return 1
+
+    def parallel_parts(self, task: Task, state: Any) -> list[int]:
+        """Numbers of the parts that can run now, in any order; empty if the next step
+        has to be made by `step`.
+        """
+        return []
+
+    def start_part(self, task: Task, state: Any, part: int) -> None:
+        """Go to the first step of a part, unless the state is inside of it."""
+        raise NotImplementedError
+
+    def result_of_part(self, state: Any, part: int) -> Any:
+        """What a part has found, as a value that can be pickled; None until it ends."""
+        raise NotImplementedError
+
+    def end_part(self, task: Task, state: Any, part: int, result: Any) -> None:
+        """Take over the result of a part that ran on a copy of the state."""
+        raise NotImplementedError
+
+    # The time of a search
+
+    def cost(self, n_jobs: int = 1) -> float:
+        """Approximate time of a search, in whole trainings, as measured in
+        docs/settings.md.
+
+        Args:
+            n_jobs: How many parts run at a time, if it has parallel parts.
+        """
+        return 4.0
+
+    def config_for_timing(self, config: CommonSearchConfig) -> CommonSearchConfig:
+        """Settings of a search whose first steps take as long as later ones."""
+        return config
+
+    def steps_for_timing(self, space: SearchSpace) -> int:
+        """The number of steps after which kinds of steps repeat."""
+        return self.update_schedule.train_steps
+
+    def prepare_timed_step(self, task: Task, state: Any, number: int) -> None:
+        """Prepare the state for the timed step of this number, from 0."""
+
+    @classmethod
+    def settings_in_auto(
+        cls, budget_seconds: float, pretrained: bool
+    ) -> dict[str, Any]:
+        """Settings of this algorithm in a run of `hba auto`, unless the user gives
+        them.
+        """
+        return {}
+
+    def operations_in_time(
+        self, config: CommonSearchConfig, space: SearchSpace
+    ) -> tuple[str, ...] | None:
+        """The setting `operations` that leaves out what the epochs are too few for;
+        None for all.
+        """
+        return None
+
+    # What all algorithms share
 
     def start(self, task: Task) -> Tensor:
         """Logits (n,), on the device, at which the search begins: by init_from, init

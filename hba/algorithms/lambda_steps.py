@@ -163,6 +163,10 @@ class LambdaSteps(Algorithm):
             self.tried_steps,
         )
 
+    def config_for_timing(self, config: CommonSearchConfig) -> CommonSearchConfig:
+        algorithm = self.model_copy(update={"warm_up_epochs": 0})
+        return config.model_copy(update={"algorithm": algorithm})
+
     def check(self, config: CommonSearchConfig) -> None:
         if self.warm_up_epochs >= config.epochs:
             found = (

@@ -60,6 +60,7 @@ from hba.algorithms.race_policies import (
     TOGETHER,
     WALK_GROUP,
     groups_of,
+    n_forks_of,
     names_of_forks,
     row_of,
     symmetries_of,
@@ -92,6 +93,14 @@ cost, with its standard error; and the largest that may be more than two standar
 above zero.
 """
 LOOKAHEAD, WITHOUT_POLICY_STEPS = Lookahead(), Lookahead(val_steps=0)
+MOST_FORKS_PER_EPOCH = 1.25
+"""Number of forks for each epoch of a training, on images of its size, up to which a
+search with few epochs tries another group.
+"""
+EPOCHS_FOR_TIMING = 8
+"""Epochs of the training whose first steps are timed."""
+SECONDS_TO_TUNE_STRENGTH = 3600.0
+"""The shortest budget of `hba auto` in which the strength is tuned."""
 LARGEST_LOGIT = 30.0
 """Logit of a probability of 1 (-30 for 0) in look-ahead, which needs finite logits."""
 
@@ -141,6 +150,8 @@ class Race(Algorithm):
     can_be_fast: ClassVar[bool] = True
     has_presets: ClassVar[bool] = False
     can_mix: ClassVar[bool] = True
+    has_parallel_parts: ClassVar[bool] = True
+    default_space: ClassVar[str] = "recipe"
     idle = (
         "initial_fraction",
         "init",
@@ -407,10 +418,11 @@ class Race(Algorithm):
         state.lam.copy_(state.lam.where(state.moves, mover.start))
         state.ended[-1] = state.step == leg.stop
 
-    def forks(self, task: Any, state: RaceState) -> list[int]:
-        """Numbers of the legs that can run now, in any order, each on a copy of the
-        state; none in leg 0.
-        """
+    def most_parallel_parts(self, space: SearchSpace) -> int:
+        return 1 + len(groups_of(space))
+
+    def parallel_parts(self, task: Any, state: RaceState) -> list[int]:
+        """Numbers of the forks that can run now; none in leg 0."""
         left = [
             leg
             for leg, has_ended in enumerate(state.ended.tolist()[:-1])
@@ -421,6 +433,70 @@ class Race(Algorithm):
             if 0 in left
             else [leg for leg in left if leg < 2 + len(groups_of(task.space))] or left
         )
+
+    def start_part(self, task: Any, state: RaceState, part: int) -> None:
+        steps = self.legs(task, state.steps_per_epoch)[part]
+        if state.step not in steps:
+            state.step = steps.start
+
+    def result_of_part(
+        self, state: RaceState, part: int
+    ) -> tuple[Tensor, float] | None:
+        """The losses (images,) and the training loss of a fork; None until it ends."""
+        if not state.ended[part]:
+            return None
+        return state.losses[part], float(state.train_losses[part])
+
+    def end_part(
+        self, task: Any, state: RaceState, part: int, result: tuple[Tensor, float]
+    ) -> None:
+        losses, train_loss = result
+        self.end(task, state, part, losses, train_loss)
+
+    def cost(self, n_jobs: int = 1) -> float:
+        # The forks run in parallel, look-ahead does not.
+        forks = 1.2 if n_jobs > 1 else 1.8
+        return forks + (1.1 if self.tunes_strength else 0.0)
+
+    def config_for_timing(self, config: CommonSearchConfig) -> CommonSearchConfig:
+        # At its start, a race plans the learning rates of all epochs.
+        return config.model_copy(update={"epochs": EPOCHS_FOR_TIMING})
+
+    def steps_for_timing(self, space: SearchSpace) -> int:
+        return len(names_of_forks(space))
+
+    def prepare_timed_step(self, task: Any, state: RaceState, number: int) -> None:
+        """Always in the first leg, with all symmetries and each group in turn."""
+        symmetries = symmetries_of(task.space)
+        fork = names_of_forks(task.space)[number]
+        state.step = 0
+        state.rows[0] = row_of(task.space, [*symmetries, fork])
+
+    @classmethod
+    def settings_in_auto(
+        cls, budget_seconds: float, pretrained: bool
+    ) -> dict[str, Any]:
+        settings: dict[str, Any] = {
+            "tunes_strength": budget_seconds >= SECONDS_TO_TUNE_STRENGTH
+        }
+        if pretrained:
+            # Layers that were trained on large images recognise little in small ones.
+            settings["smaller"] = 1.0
+        return settings
+
+    def operations_in_time(
+        self, config: CommonSearchConfig, space: SearchSpace
+    ) -> tuple[str, ...] | None:
+        groups = groups_of(space)
+        share_of_pixels = (self.side(config.side) / config.side) ** 2
+        most_forks = MOST_FORKS_PER_EPOCH * config.epochs * share_of_pixels
+        n_groups = len(groups)
+        while n_groups > 1 and n_forks_of(n_groups) > most_forks:
+            n_groups -= 1
+        left_out = [
+            operation for name in [*groups][n_groups:] for operation in groups[name]
+        ]
+        return tuple(f"-{name}" for name in left_out) or None
 
     def end(
         self, task: Any, state: RaceState, leg: int, losses: Tensor, train_loss: float
@@ -433,10 +509,9 @@ class Race(Algorithm):
         state.losses[leg] = losses.nan_to_num(nan=torch.inf)
         state.train_losses[leg], state.ended[leg] = train_loss, True
         taken = self.symmetries(space, state.gaps)
-        for one in self.forks(task, state):
-            state.rows[one] = row_of(
-                space, [*taken, *self.groups_in(space, state, one)], task.config.start
-            )
+        for fork in self.parallel_parts(task, state):
+            groups = self.groups_in(space, state, fork)
+            state.rows[fork] = row_of(space, [*taken, *groups], task.config.start)
         is_chosen = bool(state.ended[1:].any())
         first = row_of(space, [*taken, WALK_GROUP], task.config.start)
         state.rows[-1] = (

@@ -46,6 +46,11 @@ def names_of_forks(space: SearchSpace) -> tuple[str, ...]:
     return (NO_GROUP, *groups, *(f"best {n}" for n in TOGETHER if n <= len(groups)))
 
 
+def n_forks_of(n_groups: int) -> int:
+    """The number of forks with so many groups of operations."""
+    return 1 + n_groups + sum(n <= n_groups for n in TOGETHER)
+
+
 def symmetries_of(space: SearchSpace) -> tuple[str, ...]:
     return tuple(one.name for one in space.operations if one.stage == "symmetry")
 

@@ -15,8 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hba.algorithms import Race
-from hba.algorithms.race_policies import TOGETHER, groups_of
 from hba.config.evaluation import OF_WEIGHTS, EvaluationConfig
 from hba.data.config import DataConfig
 from hba.data.images import EvaluationData, LabelledImages
@@ -54,7 +52,6 @@ from hba.policy_choice.plan import (
     CONTEST_SHARE,
     ROWS_OF_TEST,
     SECONDS_OF_PHASE,
-    SECONDS_TO_TUNE,
     Extent,
     counts_of,
     rounds,
@@ -106,10 +103,6 @@ FEWEST_EPOCHS = 2
 SHORTEST_TEST = 0.5
 """Share of the epochs in the contest below which a test is not shortened so that the
 contest may try all its rows.
-"""
-MOST_OF_FORKS = 1.25
-"""Time of forks of one epoch, in trainings, up to which a search with few epochs tries
-another group.
 """
 
 
@@ -529,21 +522,11 @@ class AutoRun:
         is_begun = (folder / CONFIG_NAME).exists()
         jobs = None if self.cluster else record.n_jobs
         how: dict[str, Any] = {"jobs": jobs, "cluster": self.cluster, "callback": steps}
-        of_race: dict[str, Any] = {
-            "tunes_strength": record.budget_seconds >= SECONDS_TO_TUNE
-        }
-        # Layers that were trained on large images recognise little in small ones.
-        of_race |= {"smaller": 1.0} if record.settings.get("pretrained") else {}
-        is_race = issubclass(
-            SearchConfig.find_algorithm(flattened(record.settings)), Race
-        )
-        given = {} if is_begun else {**(of_race if is_race else {}), **record.settings}
-        if is_race and not is_begun and "space" not in self.own:
-            given = {**self._operations_in_time(given), **given}
+        settings = {} if is_begun else self._settings_of_search()
         try:
             images = record.data if self.datasets is None else self.datasets[0]
             result = search(
-                images, out=folder, resume=is_begun, **self.own, **how, **given
+                images, out=folder, resume=is_begun, **self.own, **how, **settings
             )
         except DivergedError as error:
             self.note(
@@ -572,28 +555,21 @@ class AutoRun:
             f"Search: {race.takes if race else 'a policy was found'} ({self._clock()})"
         )
 
-    def _operations_in_time(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """The setting `operations` of a search with so few epochs that not all groups
-        can be tried; else empty.
-        """
+    def _settings_of_search(self) -> dict[str, Any]:
+        """Settings of a new search: those of the user, and what the time allows."""
+        settings = self.record.settings
+        algorithm = SearchConfig.find_algorithm(flattened(settings))
+        pretrained = bool(settings.get("pretrained"))
+        defaults = algorithm.settings_in_auto(self.record.budget_seconds, pretrained)
+        settings = {**defaults, **settings}
+        if "space" in self.own:
+            return settings
         config = self._searched_with(settings)
-        assert isinstance(config.algorithm, Race)
-        groups = groups_of(config.search_space())
-        most_forks = (
-            MOST_OF_FORKS
-            * config.epochs
-            * (config.side / config.algorithm.side(config.side)) ** 2
-        )
-        n_groups = len(groups)
-        while (
-            n_groups > 1
-            and 1 + n_groups + sum(n <= n_groups for n in TOGETHER) > most_forks
-        ):
-            n_groups -= 1
-        left_out = [name for group in [*groups][n_groups:] for name in groups[group]]
-        return (
-            {"operations": tuple(f"-{name}" for name in left_out)} if left_out else {}
-        )
+        space = config.search_space()
+        operations = config.algorithm.operations_in_time(config, space)
+        if operations is None:
+            return settings
+        return {"operations": operations, **settings}
 
     def _searched_with(self, settings: Mapping[str, Any]) -> SearchConfig:
         return SearchConfig.from_preset(

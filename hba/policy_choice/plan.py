@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from hba.algorithms import Race
 from hba.config.evaluation import EvaluationConfig
 from hba.config.presets import DEFAULT_PRESETS, SEARCH_PRESETS
 from hba.config.training import CommonSearchConfig, source_of_weights
@@ -31,8 +30,7 @@ from hba.policy_choice.record import (
     Candidate,
 )
 from hba.policy_evaluation.baselines import NONE, named_rows
-from hba.policy_search.config import SearchConfig
-from hba.policy_search.search import trainings_of
+from hba.policy_search.config import SearchConfig, flattened
 from hba.policy_search.training_size import (
     TrainingSize,
     fine_tuning_sizes,
@@ -90,14 +88,14 @@ class Extent(NamedTuple):
     seeds: largest number of seeds of the contest.
     test_seeds: number of seeds of the test to plan with.
     networks: how many networks are compared by trainings.
-    is_tuned: whether the strength of the policy of the search is tuned.
+    search: the time of the search, in multiples of one of several parallel trainings.
     """
 
     rows: int
     seeds: int
     test_seeds: int
     networks: int = 1
-    is_tuned: bool = True
+    search: float = 0.0
 
     def trainings(self, n_jobs: int) -> dict[str, float]:
         """The time of each phase, in multiples of one of several parallel trainings."""
@@ -107,7 +105,7 @@ class Extent(NamedTuple):
         contest += rounds(MOST_LEFT[0], n_jobs) * (self.seeds - 1)
         return {
             NETWORK: CONTEST_SHARE * networks,
-            SEARCH: trainings_of(Race(tunes_strength=self.is_tuned), n_jobs),
+            SEARCH: self.search,
             CONTEST: CONTEST_SHARE * contest,
             TEST: rounds(ROWS_OF_TEST * self.test_seeds, n_jobs),
         }
@@ -120,7 +118,7 @@ def rounds(n_trainings: int, n_jobs: int) -> int:
 
 ROWS_OF_TEST = 3
 """Rows of a test: the chosen one, none and RandAugment."""
-LEAST = Extent(3, 1, 1, is_tuned=False)
+LEAST = Extent(rows=3, seeds=1, test_seeds=1)
 """The smallest extent of a run."""
 ONNX_SECONDS = 20.0
 """Seconds that network.onnx takes on an idle core, almost all of them in PyTorch's
@@ -130,14 +128,10 @@ LEAST_SECONDS_FOR_ONNX = 300.0
 """The shortest budget of a run that writes network.onnx."""
 SERIAL_SECONDS = 120.0
 """A run of at most this time starts no processes, because each start takes seconds."""
-SECONDS_TO_TUNE = 3600.0
-"""A run of at least this time tunes the strength of the policy that the search has
-found.
-"""
 EXTENTS: Mapping[float, Extent] = {
-    SERIAL_SECONDS: Extent(rows=3, seeds=1, test_seeds=2, networks=4, is_tuned=False),
-    600.0: Extent(rows=4, seeds=1, test_seeds=2, networks=4, is_tuned=False),
-    SECONDS_TO_TUNE: Extent(rows=5, seeds=2, test_seeds=2, networks=4, is_tuned=False),
+    SERIAL_SECONDS: Extent(rows=3, seeds=1, test_seeds=2, networks=4),
+    600.0: Extent(rows=4, seeds=1, test_seeds=2, networks=4),
+    3600.0: Extent(rows=5, seeds=2, test_seeds=2, networks=4),
     math.inf: Extent(rows=8, seeds=3, test_seeds=3, networks=6),
 }
 """By the shortest budget for which they are no longer used."""
@@ -232,7 +226,7 @@ def planned(
         models = pretrained_models(
             given, device, say, DOWNLOAD_SHARE * budget, may_download=may_download
         )
-    extent = extent_of(budget, settings, models)
+    extent = extent_of(budget, settings, models, search_cost(given, budget, n_jobs))
     trainings = sum(extent.trainings(n_jobs).values())
     start = (5 if n_jobs > 1 else 1) * SECONDS_OF_PHASE + seconds_for_onnx(budget)
     if (left := PLANNED_SHARE * budget - start - (time.monotonic() - began)) <= 0:
@@ -248,7 +242,8 @@ def planned(
         max(size.seconds for size in sizes),
         extent._replace(networks=min(extent.networks, len(sizes))),
     )
-    least = start + seconds * sum(LEAST.trainings(n_jobs).values())
+    least_extent = LEAST._replace(search=extent.search)
+    least = start + seconds * sum(least_extent.trainings(n_jobs).values())
     if least > budget and not is_example:
         text = (
             f"these settings need at least {duration(least)}, but the budget is"
@@ -299,13 +294,30 @@ def planned(
     )
 
 
+def search_cost(settings: Mapping[str, Any], budget: float, n_jobs: int) -> float:
+    """The time of the search of a run, in trainings."""
+    values = flattened(settings)
+    algorithm = SearchConfig.find_algorithm(values)
+    defaults = algorithm.settings_in_auto(budget, pretrained=False)
+    own = {name: values[name] for name in values.keys() & algorithm.model_fields.keys()}
+    return algorithm(**{**defaults, **own}).cost(n_jobs)
+
+
 def extent_of(
-    budget: float, settings: Mapping[str, Any], models: Sequence[str]
+    budget: float, settings: Mapping[str, Any], models: Sequence[str], search: float
 ) -> Extent:
-    """The extent to plan with. models: pretrained networks to consider."""
-    extent = next(one for seconds, one in EXTENTS.items() if budget < seconds)
-    extent = extent._replace(test_seeds=settings.get("seeds", extent.test_seeds))
-    return extent if models else extent._replace(networks=1)
+    """The extent to plan with.
+
+    Args:
+        budget: Seconds of the run.
+        settings: Settings that the user gives.
+        models: Pretrained networks to consider.
+        search: The time of the search, in trainings.
+    """
+    extent = next(extent for most, extent in EXTENTS.items() if budget < most)
+    test_seeds = settings.get("seeds", extent.test_seeds)
+    networks = extent.networks if models else 1
+    return extent._replace(test_seeds=test_seeds, networks=networks, search=search)
 
 
 def pretrained_models(

@@ -12,10 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
-from hba.algorithms import LambdaSteps, Race
-from hba.algorithms.race_policies import names_of_forks, row_of, symmetries_of
 from hba.errors import SettingsError
 from hba.policy_search.context import ImageSearchContext
 from hba.policy_search.trainer import graphs_for
@@ -95,20 +92,9 @@ def measured(
     The first round of train_steps is slower and not counted, nor are those before steps
     run as CUDA graphs.
     """
-    task, algorithm = context.task, context.config.algorithm
-    if isinstance(algorithm, LambdaSteps):
-        algorithm = algorithm.model_copy(update={"warm_up_epochs": 0})
-        task = replace(
-            task, config=context.config.model_copy(update={"algorithm": algorithm})
-        )
-    rows: list[Tensor] = []
-    if isinstance(algorithm, Race):
-        # At its start, a race plans the learning rates of all epochs.
-        rows = [
-            row_of(task.space, [*symmetries_of(task.space), name])
-            for name in names_of_forks(task.space)
-        ]
-        task = replace(task, config=context.config.model_copy(update={"epochs": 8}))
+    config = context.config.algorithm.config_for_timing(context.config)
+    algorithm = config.algorithm
+    task = replace(context.task, config=config)
     with default_generators(task.device):
         state = algorithm.begin(task, context.networks)
         state.graphs = graphs_for(state, task)
@@ -118,15 +104,12 @@ def measured(
                 torch.cuda.synchronize(state.device)
             return clock()
 
-        every = len(rows) or algorithm.update_schedule.train_steps
+        every = algorithm.steps_for_timing(task.space)
         seconds = min(MEASURED_SHARE * budget, MOST_MEASURED_SECONDS)
         n_rounds, begun = -1 if state.graphs.recorder is None else -EAGER_RUNS, now()
         while n_rounds < 1 or now() - begun < seconds:
             for number in range(every):
-                if rows:
-                    # Always in the first leg, with all symmetries and each group in
-                    # turn.
-                    state.step, state.rows[0] = 0, rows[number]
+                algorithm.prepare_timed_step(task, state, number)
                 algorithm.step(task, state)
             n_rounds += 1
             if n_rounds == 0:

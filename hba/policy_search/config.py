@@ -237,8 +237,8 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
 
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> Self:
-        is_race = issubclass(cls.find_algorithm(flattened(settings)), Race)
-        config = super().make({**({"space": "recipe"} if is_race else {}), **settings})
+        algorithm = cls.find_algorithm(flattened(settings))
+        config = super().make({"space": algorithm.default_space, **settings})
         name = config.algorithm.name
         if "weight-decay" in config.tune and config.optimizer not in SGDS:
             raise SettingsError(

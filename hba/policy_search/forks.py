@@ -1,5 +1,4 @@
-"""Runs the forks of the algorithm race in parallel, in processes of this machine or on
-a Ray cluster.
+"""Runs parts of a search in parallel, in processes of this machine or on a Ray cluster.
 
 Each process makes the same steps, from a copy of the state, as this one would.
 """
@@ -11,8 +10,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from hba.algorithms import Race
-from hba.algorithms.race_policies import groups_of
+from hba.algorithms import Algorithm
 from hba.data.images import LabelledImages, SearchData
 from hba.executors.executor import (
     Executor,
@@ -39,20 +37,24 @@ def trainer_for(
     context: ImageSearchContext,
     folder: RunFolder | None,
 ) -> SearchTrainer:
-    """The trainer of a search. jobs, machines: where its forks run, if any. jobs None:
-    one for each thread of a CPU.
+    """The trainer of a search.
+
+    Args:
+        jobs: How many parts run at a time; None for one for each thread of a CPU.
+        machines: The module ray, if they run on a cluster.
+        context: The search.
+        folder: The folder of the run, if there is one.
     """
-    task, race = context.task, context.config.algorithm
-    if not isinstance(race, Race):
+    task = context.task
+    algorithm = context.config.algorithm
+    if not algorithm.has_parallel_parts:
         return SearchTrainer(context, folder)
-    n_jobs = number_of_jobs(
-        jobs, 1 + len(groups_of(task.space)), task.data.train, task.device
-    )
+    most = algorithm.most_parallel_parts(task.space)
+    n_jobs = number_of_jobs(jobs, most, task.data.train, task.device)
     if machines is None and n_jobs == 1:
         return SearchTrainer(context, folder)
-    return ForkingTrainer(
-        context, race, folder, executor_for(str(task.device), n_jobs, machines)
-    )
+    executor = executor_for(str(task.device), n_jobs, machines)
+    return ForkingTrainer(context, algorithm, folder, executor)
 
 
 class Stopped(Exception):
@@ -60,20 +62,24 @@ class Stopped(Exception):
 
 
 class ForkingTrainer(SearchTrainer):
-    """Trains a race whose forks an executor runs. A resumed search keeps finished forks
-    and restarts the others.
+    """Trains a search whose parallel parts an executor runs.
+
+    A resumed search keeps finished parts and restarts the others.
     """
 
     def __init__(
         self,
         context: ImageSearchContext,
-        race: Race,
+        algorithm: Algorithm,
         folder: RunFolder | None,
         executor: Executor,
     ) -> None:
         super().__init__(context, folder)
-        self.executor, self.race, self.task = executor, race, context.task
-        data, without_images = self.task.data, replace(self.task, data=None)  # type: ignore[arg-type]
+        self.executor = executor
+        self.algorithm = algorithm
+        self.task = context.task
+        data = self.task.data
+        without_images = replace(self.task, data=None)  # type: ignore[arg-type]
         # On the CPU, where the first forks put them into shared memory, in which later
         # ones find them.
         tensors = [
@@ -95,8 +101,8 @@ class ForkingTrainer(SearchTrainer):
 
     def advance(self, callback: SearchCallback) -> None:
         state: Any = self.state
-        forks = self.race.forks(self.task, state)
-        if not forks:
+        parts = self.algorithm.parallel_parts(self.task, state)
+        if not parts:
             return super().advance(callback)
 
         def step_done() -> None:
@@ -111,12 +117,12 @@ class ForkingTrainer(SearchTrainer):
         # Pickled, so that each fork gets a copy.
         value = *self.value, str(self.executor.device), pickle.dumps(self.saved())
         results = self.executor.run(
-            run_fork, forks, Shared(value, self.tensors, prepared), step_done
+            run_part, parts, Shared(value, self.tensors, prepared), step_done
         )
         with contextlib.suppress(Stopped), contextlib.closing(results):
-            for number, result in results:
-                *found, epochs = pickle.loads(result)
-                self.race.end(self.task, state, forks[number], *found)
+            for number, pickled in results:
+                result, epochs = pickle.loads(pickled)
+                self.algorithm.end_part(self.task, state, parts[number], result)
                 for metrics in epochs:
                     self.note(metrics, callback)
                 self.save()
@@ -143,28 +149,27 @@ def prepared(value: Any, tensors: Tensors) -> tuple[ImageSearchContext, bytes]:
     )
 
 
-def run_fork(
-    fork: int, shared: tuple[ImageSearchContext, bytes], on_step: Callable[[], None]
+def run_part(
+    part: int, shared: tuple[ImageSearchContext, bytes], on_step: Callable[[], None]
 ) -> bytes:
-    """In another process, run a fork; return its losses, its training loss, and the
-    metrics of its epochs, pickled.
+    """In another process, run a part of the search.
+
+    Args:
+        part: Its number.
+        shared: The search, and its pickled state.
+        on_step: Called after each step.
+
+    Returns:
+        The result of the part and the metrics of its epochs, pickled.
     """
     context, saved = shared
-    race: Any = context.config.algorithm
+    algorithm = context.config.algorithm
     with default_generators(context.task.device), explained_memory_errors():
         trainer = SearchTrainer(context, None)
         trainer.load(pickle.loads(saved))
-        state: Any = trainer.state
-        steps = race.legs(context.task, state.steps_per_epoch)[fork]
-        state.step = state.step if state.step in steps else steps.start
-        while not state.ended[fork]:
+        algorithm.start_part(context.task, trainer.state, part)
+        while (result := algorithm.result_of_part(trainer.state, part)) is None:
             trainer.advance(SearchCallback())
             on_step()
         # PyTorch's own way would share memory with a process that may have ended.
-        return pickle.dumps(
-            (
-                state.losses[fork],
-                float(state.train_losses[fork]),
-                trainer.history.metrics,
-            )
-        )
+        return pickle.dumps((result, trainer.history.metrics))

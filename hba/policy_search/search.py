@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from hba.algorithms import Algorithm, Race
 from hba.config.presets import DEFAULT_PRESETS
 from hba.config.training import source_of_weights
 from hba.data.config import DataConfig
@@ -140,13 +139,11 @@ def search(
             "config": config,
         }
         chosen = chosen_config(data, resumed=resumed, **how, **settings)
-        if (jobs not in (None, 1) or cluster is not None) and not isinstance(
-            chosen.algorithm, Race
-        ):
-            name = chosen.algorithm.name
+        is_parallel = jobs not in (None, 1) or cluster is not None
+        if is_parallel and not chosen.algorithm.has_parallel_parts:
             raise SettingsError(
                 "jobs and cluster are for several --seeds, or for the forks of race,"
-                f" not for {name}"
+                f" not for {chosen.algorithm.name}"
             )
         if not resume:
             collectives.broadcast_from_rank0(
@@ -175,7 +172,7 @@ def sized_by(
         torch.get_num_threads(),
     )
     n_jobs = jobs or default_jobs(device)
-    trainings = trainings_of(config.algorithm, n_jobs)
+    trainings = config.algorithm.cost(n_jobs)
     known = {**given, **({} if config.algorithm.can_be_fast else {"fast": False})}
     how = (seen, seconds / trainings, device, max(1, n_threads // n_jobs), known)
     is_pretrained = (
@@ -184,16 +181,6 @@ def sized_by(
     fine_tuned = fine_tuning_sizes([known["model"]], *how) if is_pretrained else []
     found = fine_tuned[-1] if fine_tuned else training_size(*how)
     return {name: one for name, one in found.settings.items() if name != "epochs"}
-
-
-def trainings_of(algorithm: Algorithm, n_jobs: int = 1) -> float:
-    """Approximate time of a search, in whole trainings, as measured in
-    docs/settings.md.
-    """
-    if not isinstance(algorithm, Race):
-        return 4.0
-    # The forks run in parallel, look-ahead does not.
-    return (1.2 if n_jobs > 1 else 1.8) + (1.1 if algorithm.tunes_strength else 0.0)
 
 
 def chosen_config(
