@@ -1,18 +1,24 @@
 """Hypernetwork-Based Augmentation (HBA): Algorithm 2 of the paper, the same as its
 Algorithm 6; and Algorithm 5.
 
-symbol              in the code                              meaning
-phi                 state.learner.hypernetwork               parameters of the hypernetwork
-lambda              state.lam                                hyperparameters as logits, shape (n,)
-epsilon             noise                                    one row for each image of a batch, shape (B, n)
-D_T, D_V            state.train_stream, mover.val_stream     batches of training and of validation images
-A                   task.augment                             the augmentation policy
-F(x; theta(lambda)) hypernetwork(x, lam)                     the network with the weights that belong to lambda
+symbol              in the code                 meaning
+phi                 state.learner.hypernetwork  parameters of the hypernetwork
+lambda              state.lam                   hyperparameters as logits, shape (n,)
+epsilon             noise                       one row for each image of a batch,
+                                                shape (B, n)
+D_T, D_V            state.train_stream,         batches of training and of validation
+                    mover.val_stream            images
+A                   task.augment                the augmentation policy
+F(x; theta(lambda)) hypernetwork(x, lam)        the network with the weights that belong
+                                                to lambda
 alpha, alpha'       learning rates in the optimizers of learner and mover
 T_train, T_val      train_steps, val_steps
-sigma               sigma_now()                              standard deviation of the noise, constant or learnt
-tau                 sigma_entropy                            weight of the entropy of a learnt noise, in [0, 1]
-H                   scale.sigma.log().sum()                  sum_j log sigma_j, the entropy up to a constant
+sigma               sigma_now()                 standard deviation of the noise,
+                                                constant or learnt
+tau                 sigma_entropy               weight of the entropy of a learnt noise,
+                                                in [0, 1]
+H                   scale.sigma.log().sum()     sum_j log sigma_j, the entropy up to a
+                                                constant
 """
 
 import math
@@ -138,7 +144,7 @@ class Hypergradient(LambdaSteps):
                 self.update_lambda(task, state, batch)
 
     def train_step(self, task: Task, state: HyperGradientState) -> Batch:
-        """Update phi on the next batch, with a lambda for each image; return the batch."""
+        """Update phi on the next batch, a lambda for each image; return the batch."""
         batch: Batch = state.train_stream.next()
         state.graphs.run("train", partial(self.update_weights, task, state), *batch)
         state.learner.schedule.step()

@@ -1,12 +1,14 @@
 """Look-ahead: rewards augmented images by how much a step on them lowers the validation
 loss, without a hypernetwork.
 
-symbol      in the code                     meaning
-w           learner.network                 weights of an ordinary network
-lambda      state.lam                       hyperparameters as logits, shape (n,)
-epsilon     noise                           one row for each draw of a batch, standard normal, shape (B, n)
-v           direction                       gradient of the validation loss with respect to w
-r_i         rewards                         derivative of the training loss of image i along v, shape (B,)
+symbol   in the code      meaning
+w        learner.network  weights of an ordinary network
+lambda   state.lam        hyperparameters as logits, shape (n,)
+epsilon  noise            one row for each draw of a batch, standard normal,
+                          shape (B, n)
+v        direction        gradient of the validation loss with respect to w
+r_i      rewards          derivative of the training loss of image i along v,
+                          shape (B,)
 
 A step of SGD on image i moves w by -alpha times the gradient of its loss l_i, so to
 first order it changes the validation loss by -alpha r_i. r rewards the policy for its

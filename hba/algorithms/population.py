@@ -1,13 +1,18 @@
 """Algorithms 3 and 4 of the paper: a population of lambdas, with a network each or with
 one hypernetwork.
 
-symbol              in the code                     meaning
-theta_i             learner.weights                 Population: parameters of all members, tensors (members, ...)
-theta_k, lambda_k   learner.best_weights, lam       Population: of the member selected last, before it explored
-phi                 learner.hypernetwork            HyperPopulation: parameters of the hypernetwork
-lambda_i            state.lam_rows                  hyperparameters of the members as logits, shape (members, n)
-D_T, D_V            state.train_stream, data.val    batches of training images, all validation images
-sigma, sigma'       sigma, weight_sigma
+symbol             in the code                   meaning
+theta_i            learner.weights               Population: parameters of all members,
+                                                 tensors (members, ...)
+theta_k, lambda_k  learner.best_weights, lam     Population: of the member selected
+                                                 last, before it explored
+phi                learner.hypernetwork          HyperPopulation: parameters of the
+                                                 hypernetwork
+lambda_i           state.lam_rows                hyperparameters of the members as
+                                                 logits, shape (members, n)
+D_T, D_V           state.train_stream, data.val  batches of training images, all
+                                                 validation images
+sigma, sigma'      sigma, weight_sigma
 
 Each member trains on its own images: image j of a batch belongs to member j // (images
 per member). In Population (Algorithm 1 of the paper, the same as its Algorithm 3), the
@@ -224,7 +229,7 @@ class Population(Exploring):
     """
 
     def begin(self, task: Task, networks: Networks) -> Any:
-        """Line 2: each member has its own network, and a lambda drawn around the start."""
+        """Line 2: each member has a network, and a lambda drawn around the start."""
         n_members = self.n_members(task.train_stream().batch_size)
         return self.begun(task, PopulationModel.of(task, networks, n_members))
 
@@ -272,7 +277,7 @@ class Population(Exploring):
 
 
 class HyperPopulation(Exploring):
-    """Algorithm 4: Algorithm 3 with one hypernetwork in place of the members' networks."""
+    """Algorithm 4: Algorithm 3 with one hypernetwork for all members."""
 
     name: ClassVar[str] = "hyper-population"
 

@@ -1,4 +1,4 @@
-"""The policies that a race tries: symmetries, groups of operations, and their values."""
+"""The policies that a race tries: symmetries, groups of operations, their values."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -93,7 +93,8 @@ def error_note(labels: np.ndarray | Tensor) -> str | None:
     error = error_of(labels)
     return (
         error
-        and f"images have several labels: loss is binary cross entropy, error is {error}"
+        and "images have several labels: loss is binary cross entropy,"
+        f" error is {error}"
     )
 
 

@@ -100,8 +100,9 @@ class Look:
                 " held back as one"
             )
         if self.copies:
+            root = f"{self.name}/"
             pairs = [
-                f"{' and '.join(printable(name.removeprefix(f'{self.name}/')) for name in names)}"
+                f"{' and '.join(printable(name.removeprefix(root)) for name in names)}"
                 f" (in {why})"
                 for *names, why in self.copies
             ]

@@ -1,8 +1,10 @@
 """A contest of whole trainings on validation images, which chooses the augmentation.
 
-symbol    in the code        meaning
-r, s      row, seed          an augmentation, and the seed of a training; seed s holds out its own validation images
-l_rsi     outcomes[r][s]     losses of validation images i after the training, calibrated as in a race
+symbol  in the code     meaning
+r, s    row, seed       an augmentation, and the seed of a training; seed s holds out
+                        its own validation images
+l_rsi   outcomes[r][s]  losses of validation images i after the training, calibrated as
+                        in a race
 
     for each seed
         train with each remaining row, on the images that the seed does not hold out

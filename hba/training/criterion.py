@@ -1,11 +1,12 @@
 """The loss for training networks, and the error for measuring them.
 
-                    labels                   loss                                            error
-one class each      int64 (B,)               cross entropy                                   share of wrong answers
-several labels      bool (B, classes)        binary cross entropy of the logits, mean over   1 - mean average precision
-                                             the classes
-mixed               MixedLabels              mean of the losses of both labels of an image,  error for the image's own
-                                             weighted by their shares                        label
+                labels             loss                           error
+one class each  int64 (B,)         cross entropy                  share of wrong answers
+several labels  bool (B, classes)  binary cross entropy of the    1 - mean average
+                                   logits, mean over the classes  precision
+mixed           MixedLabels        mean of the losses of both     error for the image's
+                                   labels of an image, weighted   own label
+                                   by their shares
 
 The loss of mixed labels equals the loss of soft labels, as in torchvision's MixUp,
 because it is linear in the labels. Every training, search and measurement uses this
