@@ -55,18 +55,14 @@ Entropy = Annotated[float, Field(ge=0, le=1)]
 
 @dataclass
 class LearntScale:
-    """A learnt sigma = softplus(spread). spread (n,): the parameter that the optimizer
-    updates.
-    """
+    """A learnt sigma = softplus(spread). spread (n,): the optimizer's parameter."""
 
     spread: Tensor
     optimizer: Optimizer
 
     @property
     def sigma(self) -> Tensor:
-        """Standard deviation of the noise on each hyperparameter (n,) in logits, with a
-        graph.
-        """
+        """Standard deviation (n,) of the noise in logits, with a graph."""
         return softplus(self.spread)
 
 
@@ -81,9 +77,7 @@ def scale_of(state: GradientState[L]) -> LearntScale | None:
 
 
 class Hypergradient(LambdaSteps):
-    """Hypernetwork-Based Augmentation. The defaults are the paper's settings (section
-    4, Appendix A).
-    """
+    """Hypernetwork-Based Augmentation. The defaults are the paper's (4, Appendix A)."""
 
     name: ClassVar[str] = "hba"
     multi_label: ClassVar[bool] = True
@@ -135,9 +129,7 @@ class Hypergradient(LambdaSteps):
         return state
 
     def step(self, task: Task, state: HyperGradientState) -> None:
-        """One training step; after each T_train of them, T_val lambda steps (lines 4 to
-        12).
-        """
+        """One training step; after each T_train, T_val lambda steps (lines 4 to 12)."""
         batch = self.train_step(task, state)
         if self.is_lambda_time(state):
             for _ in range(self.val_steps):
@@ -154,9 +146,7 @@ class Hypergradient(LambdaSteps):
     def update_weights(
         self, task: Task, state: HyperGradientState, *batch: Any
     ) -> None:
-        """One step on phi by a batch of inputs and labels, with a lambda for each
-        image.
-        """
+        """One step on phi by a batch (inputs, labels), with a lambda for each image."""
         noise = self.noise(task, state, len(batch[0]))
         self.learn(
             task, state, batch, state.lam.detach() + self.sigma_now(state) * noise

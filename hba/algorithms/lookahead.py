@@ -106,9 +106,7 @@ class Rewards(LambdaSteps):
         labels: Tensor,
         draws: int = 1,
     ) -> AugmentedBatch:
-        """The images, repeated `draws` times, each augmented at its own lambda + sigma
-        epsilon.
-        """
+        """Images, `draws` times, each augmented at its own lambda + sigma epsilon."""
         images, labels = images.repeat(draws, 1, 1, 1), torch.cat([labels] * draws)
         with n_repeats(draws):
             noise = task.noise(len(images), state.generator)
@@ -204,9 +202,7 @@ class Lookahead(Rewards):
     def rewards(
         self, learner: NetworkModel, batch: AugmentedBatch, loss: Tensor
     ) -> Tensor:
-        """Reward of each augmented image (B,), in eval mode. loss: on validation
-        images, with a graph.
-        """
+        """Rewards (B,), in eval mode. loss: of validation images, with a graph."""
         weights = {
             name: one
             for name, one in learner.network.named_parameters()

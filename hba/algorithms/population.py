@@ -88,9 +88,7 @@ class PopulationModel(InnerModel):
         return [dict(zip(stacked, tensors, strict=True)) for tensors in by_member]
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits (members, images, classes) of each member for its own inputs (members,
-        images, C, H, W).
-        """
+        """Logits (members, images, classes) for inputs (members, images, C, H, W)."""
         of_each = vmap(partial(functional_call, self.template), randomness="different")
         # A layer may have no batching rule, or a BatchNorm may get only one number per
         # channel.
@@ -191,9 +189,7 @@ class Exploring(Algorithm):
         return state
 
     def explore(self, state: PopulationState[L], n_members: int) -> None:
-        """lambda_i = lambda + epsilon_i for every member, with epsilon_i of standard
-        deviation sigma.
-        """
+        """lambda_i = lambda + epsilon_i, with epsilon_i of standard deviation sigma."""
         drawing = state.generator.device
         noise = torch.randn(
             n_members, len(state.lam), generator=state.generator, device=drawing

@@ -132,9 +132,7 @@ class RaceState(GradientState[NetworkModel]):
 
 
 class Race(Algorithm):
-    """Race: chooses operations by forks of one training, then tunes their strength by
-    look-ahead.
-    """
+    """Race: chooses operations by forks of a training, their strength by look-ahead."""
 
     name: ClassVar[str] = "race"
     multi_label: ClassVar[bool] = True

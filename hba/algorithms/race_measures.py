@@ -44,18 +44,14 @@ def moved_by(move: Operation, images: Tensor, fill: Tensor | None = None) -> Ten
 
 
 def doubts(logits: Tensor, labels: Tensor) -> Tensor:
-    """1 minus the probability of the label, (images,); for several labels, the mean
-    over classes.
-    """
+    """1 - probability of the label, (images,); mean over classes for several labels."""
     if is_multi_label(labels):
         return (logits.sigmoid() - labels.float()).abs().mean(dim=1)
     return 1 - logits.softmax(dim=1).gather(1, labels[:, None])[:, 0]
 
 
 def gaps(task: ImageTask, network: nn.Module) -> Tensor:
-    """The gaps of the symmetries of the space on validation images, as gaps_of returns
-    them.
-    """
+    """Gaps of the space's symmetries on validation images, as gaps_of returns them."""
     logits, labels = validated(task, network)
     moves = [
         operation

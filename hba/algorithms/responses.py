@@ -41,9 +41,7 @@ on the loss.
 
 
 def in_each(function: Callable[[Tensor], Tensor], outputs: Any) -> Any:
-    """Apply a function to a network's output: to a tensor, or to each tensor of a named
-    tuple.
-    """
+    """Apply a function to a network's output: a tensor, or each of a named tuple."""
     return (
         function(outputs)
         if isinstance(outputs, Tensor)

@@ -87,9 +87,7 @@ class Contest:
     def begun(
         rows: Sequence[str], file: Path, *, has_same_images: bool = False
     ) -> "Contest":
-        """A new contest, or the one in the file. Raises RunError if the file cannot be
-        read.
-        """
+        """A new contest, or the one in the file; RunError if that cannot be read."""
         found = Contest(tuple(rows), file, has_same_images, {name: {} for name in rows})
         if file.exists():
             try:
@@ -134,9 +132,7 @@ class Contest:
 
     @property
     def n_seeds(self) -> int:
-        """Number of seeds that have ended: all rows that remained have trained with
-        them.
-        """
+        """Number of seeds that have ended: all remaining rows trained with them."""
         n = 0
         while not self.missing(n):
             n += 1
@@ -182,9 +178,7 @@ class Contest:
 
 
 def survivors(losses: Losses, most: int, has_same_images: bool = False) -> list[str]:
-    """At most `most` rows that are not clearly behind, the one with the lowest mean
-    loss first.
-    """
+    """At most `most` rows that are not clearly behind, the lowest mean loss first."""
     order = sorted(losses, key=lambda row: float(np.concatenate([*losses[row]]).mean()))
     behind = {
         row: mean_and_error(losses[row], losses[order[0]], has_same_images)

@@ -98,9 +98,7 @@ class LinearLayer:
 def cross_validated(
     features: np.ndarray, labels: Tensor, folds: Sequence[Tensor], n_classes: int
 ) -> tuple[Tensor, Tensor]:
-    """Scores of the images in all folds, by layers that were fitted without theirs, and
-    their labels.
-    """
+    """Scores of all folds' images by layers fitted without theirs, and their labels."""
     scores = []
     for fold in folds:
         others = torch.ones(len(labels), dtype=torch.bool)

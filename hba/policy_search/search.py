@@ -187,9 +187,7 @@ def sized_by(
 
 
 def trainings_of(algorithm: Algorithm, n_jobs: int = 1) -> float:
-    """Approximate time of a search, in whole trainings, as measured in
-    docs/settings.md.
-    """
+    """Approximate time of a search in whole trainings, from docs/settings.md."""
     if not isinstance(algorithm, Race):
         return 4.0
     # The forks run in parallel, look-ahead does not.
