@@ -319,12 +319,11 @@ def main(commit: str, *parts: str) -> int:
             n_different += len(different)
             print(f"{part}: {len(before)} outputs, {len(different)} differ", flush=True)
             for key in different:
-                print(
-                    f"  {key}\n    before: {before.get(key)}\n    after:  {after.get(key)}"[
-                        :1000
-                    ],
-                    flush=True,
+                outputs = (
+                    f"  {key}\n    before: {before.get(key)}\n"
+                    f"    after:  {after.get(key)}"
                 )
+                print(outputs[:1000], flush=True)
     return int(n_different > 0)
 
 

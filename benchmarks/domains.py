@@ -342,10 +342,10 @@ def page(results: Path) -> None:
         "fine_tuning": FINE_TUNING,
     }
     of_runs |= truth_tables(results)
-    click.echo(
-        "Page:"
-        f" {write_page('domains', DOCS, **of_runs, **verdict_tables(results), **auto_tables(results))}"
+    path = write_page(
+        "domains", DOCS, **of_runs, **verdict_tables(results), **auto_tables(results)
     )
+    click.echo(f"Page: {path}")
 
 
 @main.command()

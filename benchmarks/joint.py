@@ -166,7 +166,7 @@ class RowTask(TrainingTask):
         }
 
     def _val_loss(self, data: EvaluationData, schedule: Schedule) -> float:
-        """The validation loss of a training with the schedule; infinite if it diverges."""
+        """Validation loss of a training with the schedule; infinite if it diverges."""
         try:
             return float(
                 self.trained(

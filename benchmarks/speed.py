@@ -112,13 +112,12 @@ def throughput(
     help="Of each measurement.",
 )
 def operations(rounds: int, seconds: float) -> None:
-    """Print microseconds per image of single operations, compared with other libraries."""
+    """Print microseconds per image of single operations of hba and other libraries."""
     from speeds.single import operations_table
 
     torch.set_num_threads(1)
-    click.echo(
-        f"{operations_table(rounds, seconds)}\n\n{hardware_of(made_by(torch.device('cpu')))}"
-    )
+    table = operations_table(rounds, seconds)
+    click.echo(f"{table}\n\n{hardware_of(made_by(torch.device('cpu')))}")
 
 
 def with_sizes(default: str) -> Callable[[Any], Any]:

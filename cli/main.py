@@ -231,7 +231,8 @@ def _show_warning(
 
 
 EPILOG = """\b
-For shell completion, add this line to ~/.bashrc (for other shells: zsh_source, fish_source):
+For shell completion, add this line to ~/.bashrc (for other shells: zsh_source, \
+fish_source):
   eval "$(_HBA_COMPLETE=bash_source hba)"
 """
 

@@ -234,11 +234,13 @@ def export(
     """Write SCHEDULE for another library, as a file that does not need hba.
 
     \b
-      torchvision   a Python file with a torchvision v2 transform; it needs torch, torchvision and Pillow
-      kornia        a Python file with an augmentation of kornia, for batches; it needs torch and kornia
+      torchvision   a Python file with a torchvision v2 transform; it needs torch,
+                    torchvision and Pillow
+      kornia        a Python file with an augmentation of kornia, for batches; it needs
+                    torch and kornia
       albumentations
                     a pipeline that albumentations.load reads, of one policy: --epoch N,
-                        --average, or the last epoch
+                    --average, or the last epoch
       json          a schedule file of hba; docs/schedule.schema.json is its JSON schema
 
     Without --epoch and --average, the file holds the whole schedule. Only json keeps

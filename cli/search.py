@@ -125,7 +125,8 @@ def search(
     """Find an augmentation schedule for DATA.
 
     \b
-      hba search photos/                        the default algorithm: flips, crops, color, ...
+      hba search photos/                        the default algorithm: flips, crops,
+                                                color, ...
       hba search photos/ --budget 20m           a search that ends within 20 minutes
       hba search --out runs/photos-1 --resume   continue after Ctrl-C or a crash
 

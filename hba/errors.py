@@ -40,4 +40,4 @@ class DivergedError(HbaError, ArithmeticError):
 
 
 class HbaWarning(UserWarning):
-    """A problem that does not stop a run, such as a report that could not be written."""
+    """A problem that does not stop a run, such as a report that cannot be written."""

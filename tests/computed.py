@@ -94,7 +94,7 @@ in_double_precision = patch("hba.utils.devices.PRECISION", "float64")
 
 @in_double_precision
 def of_search(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The last logits of the policy and the last metrics, to which all before has led."""
+    """The policy's last logits and the last metrics, to which all before has led."""
     result = hba.search(small_data(), **settings)
     last = result.metrics[-1]
     metrics = {

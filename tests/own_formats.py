@@ -1,4 +1,4 @@
-"""The same small images as class folders, as tables, as arrays and as a saved dataset."""
+"""The same small images as class folders, tables, arrays and a saved dataset."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

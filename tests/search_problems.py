@@ -71,7 +71,7 @@ def small_data() -> SearchData:
 
 
 class WithDropout(nn.Module):
-    """Draws from torch's default generator, whose state a resumed run must find again."""
+    """Draws from torch's default generator, whose state a resumed run must restore."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -114,7 +114,7 @@ def assert_same(found: Any, expected: Any) -> None:
 def next_validation(
     task: ImageTask, state: Any, n_batches: int = 1
 ) -> Sequence[tuple[Tensor, Tensor]]:
-    """Inputs and labels of the validation batches that come next, which stay the next."""
+    """Inputs and labels of the next validation batches, which stay the next."""
     stream = copy.copy(state.mover.val_stream)
     stream.generator = state.mover.val_stream.generator.clone_state()
     stream._rest_of_pass = None

@@ -139,7 +139,7 @@ def test_records_of_the_repository_belong_to_the_settings_of_today() -> None:
 def test_what_helps_on_a_set_and_what_searches_find_is_run_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two recipes on digits, two groups beside the better one, searches, and a verdict."""
+    """Two recipes on digits, two groups beside the better, searches, and a verdict."""
     domains, runs, tables = (
         import_module(name)
         for name in ("domains", "image_sets.runs", "image_sets.tables")

@@ -32,7 +32,8 @@ import sys
 import hba
 assert hba.__file__.startswith(sys.argv[1]), hba.__file__
 from hba.data.splits import shipped_class_lists
-print(hba.load_policy("digits").epochs, hba.policy_names(), shipped_class_lists(), hba.exports.__name__)
+print(hba.load_policy("digits").epochs, hba.policy_names(), shipped_class_lists(), \
+hba.exports.__name__)
 hba.write_report(sys.argv[2])
 try:
     print(len(hba.export("digits", "torchvision")))

@@ -90,7 +90,7 @@ PLAIN = Floor(validates="nothing")
 def streams_of(
     config: SearchConfig, data: SearchData
 ) -> tuple[BatchStream, BatchStream]:
-    """Batches of training and of validation images, with the batch sizes of the search."""
+    """Training and validation batches, with the batch sizes of the search."""
     algorithm, batch_size = config.algorithm, config.batch_size
     validated = (
         val_batch_size_of(algorithm.val_batch_size, batch_size)

@@ -53,7 +53,7 @@ def ratio_text(numerators: Sequence[float], denominators: Sequence[float]) -> st
 
 
 def rate_text(hits: Iterable[bool]) -> str:
-    """`4/5 (38-96 %)`: hits, trials, and the 95 % interval of the rate (Wilson 1927)."""
+    """`4/5 (38-96 %)`: hits, trials, and the rate's 95 % interval (Wilson 1927)."""
     hits = list(hits)
     if not hits:
         return NOTHING
@@ -90,9 +90,13 @@ def difference_text(found: PairedDifference | None, digits: int = 2) -> str:
     """`-0.66 (-1.12 to -0.19)`: the mean and its 95 % t-interval."""
     if found is None:
         return NOTHING
-    interval = "" if found.interval is None else " ({:+.{digits}f} to {:+.{digits}f})".format(
-        *found.interval, digits=digits
-    )  # fmt: skip
+    interval = (
+        ""
+        if found.interval is None
+        else " ({:+.{digits}f} to {:+.{digits}f})".format(
+            *found.interval, digits=digits
+        )
+    )
     return f"{found.mean:+.{digits}f}{interval}"
 
 

@@ -68,7 +68,7 @@ class StepClock(hba.SearchCallback):
 
 
 def n_steps(config: SearchConfig | EvaluationConfig, n_images: int) -> int:
-    """The number of training steps; an incomplete last batch of an epoch is left out."""
+    """Number of training steps; an incomplete last batch of an epoch is left out."""
     return config.epochs * (n_images // min(config.batch_size, n_images))
 
 

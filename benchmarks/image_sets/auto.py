@@ -280,13 +280,18 @@ def choice_table(records: Sequence[Record], plan: AutoPlan) -> pd.DataFrame:
         by_seed = {
             row: dict(enumerate(errors[row])) for row in plan.rows if row in errors
         }
+        differences = {
+            row: PairedDifference.of(own, minus=by_seed["none"])
+            for row, own in by_seed.items()
+            if row != "none"
+        }
         below = {
             row: (
-                f"<br>{difference_text(PairedDifference.of(own, minus=by_seed['none']), 1)}"
-                if row != "none"
+                f"<br>{difference_text(differences[row], 1)}"
+                if row in differences
                 else ""
             )
-            for row, own in by_seed.items()
+            for row in by_seed
         }
         found.append(
             {

@@ -195,7 +195,7 @@ def timed(command: str, sizes: str, *further: str) -> Callable[[Place], Results 
 
 
 def search(name: str, *further: str) -> Callable[[Place], Results | None]:
-    """A search of Reduced CIFAR-10, as in the paper's Table 10. further: more options."""
+    """A search of Reduced CIFAR-10 (the paper's Table 10). further: more options."""
 
     def do(place: Place) -> Results | None:
         out = place.work / name
@@ -230,7 +230,7 @@ def search(name: str, *further: str) -> Callable[[Place], Results | None]:
 
 
 def jobs(place: Place) -> Results | None:
-    """Train eight networks on the same data, with different numbers of them at a time."""
+    """Train eight networks on the same data, different numbers of them at a time."""
     found = {}
     small = [
         "--epochs",

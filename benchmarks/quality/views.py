@@ -132,7 +132,7 @@ class View:
         return dataclasses.replace(data, train=train, test=test)
 
     def as_json(self) -> dict[str, Any]:
-        """The entries that are in use. They are part of a record, and so of its digest."""
+        """The entries in use. They are part of a record, and so of its digest."""
         return {name: value for name, value in asdict(self).items() if value}
 
     def _colored(self, images: Images) -> LabelledImages:

@@ -94,7 +94,7 @@ def _ours(cell: Cell, records: Iterable[Record]) -> tuple[str, str] | None:
 
 
 def _paper_table(table: Table, records: Sequence[AtScale]) -> str:
-    """The paper's numbers for a table that was not run at any scale; empty otherwise."""
+    """The paper's numbers for a table that was run at no scale; empty otherwise."""
     if records:
         return ""
     rows = [

@@ -1,4 +1,4 @@
-"""Scales at which the tables can be run: the paper's own, and scales for two CPU cores."""
+"""Scales at which the tables can be run: the paper's, and those for two CPU cores."""
 
 import tomllib
 from collections.abc import Mapping, Sequence

@@ -59,7 +59,7 @@ def settings_of(
 
 
 def timed_floors(shared: Mapping[str, Any], steps: int) -> tuple[Timed, dict[str, Any]]:
-    """Timings of a step of every algorithm and of its floor, and the settings of each."""
+    """Timings of a step of each algorithm and its floor, and the settings of each."""
     data = noise_data(
         shared["image_size"],
         *(n * shared["batch_size"] for n in (BATCHES, VAL_BATCHES)),
@@ -111,7 +111,7 @@ def timed_fast(shared: Mapping[str, Any], steps: int) -> Timed:
 
 
 def in_rounds(timed: Timed, rounds: int) -> dict[str, list[float]]:
-    """Measure each once per round, so that other load on the machine affects all alike."""
+    """Measure each once per round, so that other load affects all alike."""
     found: dict[str, list[float]] = {name: [] for name in timed}
     for _ in range(rounds):
         for name, seconds in timed.items():

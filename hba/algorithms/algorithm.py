@@ -252,15 +252,11 @@ class Algorithm(Settings):
         return UpdateSchedule(self.train_steps)
 
     def sigma_now(self, state: Any) -> float | Tensor:
-        """Standard deviation of the noise on state.lam in logits: one number, or one
-        per hyperparameter (n,).
-        """
+        """Standard deviation of the noise on state.lam, in logits: a number or (n,)."""
         return self.sigma
 
     def spread_columns(self, space: SearchSpace) -> Tensor:
-        """Share of that standard deviation that the schedule keeps when you use it, by
-        hyperparameter (n,).
-        """
+        """Share (n,) of that standard deviation that the schedule keeps when used."""
         columns = torch.full(
             (space.n,), self.spread_share if self.spread_over != "none" else 0.0
         )
@@ -272,9 +268,7 @@ class Algorithm(Settings):
     def leg_epochs(
         self, config: CommonSearchConfig, space: SearchSpace
     ) -> tuple[tuple[str, int], ...]:
-        """Name and number of epochs of each part of the search; empty if it is one
-        training of `epochs`.
-        """
+        """Name and epochs of each part; empty if it is one training of `epochs`."""
         return ()
 
     def total_epochs(self, config: CommonSearchConfig, space: SearchSpace) -> int:
@@ -315,15 +309,11 @@ class Algorithm(Settings):
         return None
 
     def findings(self, task: Task, state: Any) -> dict[str, Any]:
-        """Measurements of the search, as JSON values, for the provenance of the
-        schedule.
-        """
+        """Measurements of the search, as JSON, for the provenance of the schedule."""
         return {}
 
     def resolved(self, batch_size: int) -> Self:
-        """Return the same settings, with numbers for values that depend on the batch
-        size.
-        """
+        """The same settings, with numbers for values that depend on batch size."""
         return self
 
     def check(self, config: CommonSearchConfig) -> None:

@@ -1,18 +1,24 @@
 """Hypernetwork-Based Augmentation (HBA): Algorithm 2 of the paper, the same as its
 Algorithm 6; and Algorithm 5.
 
-symbol              in the code                              meaning
-phi                 state.learner.hypernetwork               parameters of the hypernetwork
-lambda              state.lam                                hyperparameters as logits, shape (n,)
-epsilon             noise                                    one row for each image of a batch, shape (B, n)
-D_T, D_V            state.train_stream, mover.val_stream     batches of training and of validation images
-A                   task.augment                             the augmentation policy
-F(x; theta(lambda)) hypernetwork(x, lam)                     the network with the weights that belong to lambda
+symbol              in the code                 meaning
+phi                 state.learner.hypernetwork  parameters of the hypernetwork
+lambda              state.lam                   hyperparameters as logits, shape (n,)
+epsilon             noise                       one row for each image of a batch,
+                                                shape (B, n)
+D_T, D_V            state.train_stream,         batches of training and of validation
+                    mover.val_stream            images
+A                   task.augment                the augmentation policy
+F(x; theta(lambda)) hypernetwork(x, lam)        the network with the weights that belong
+                                                to lambda
 alpha, alpha'       learning rates in the optimizers of learner and mover
 T_train, T_val      train_steps, val_steps
-sigma               sigma_now()                              standard deviation of the noise, constant or learnt
-tau                 sigma_entropy                            weight of the entropy of a learnt noise, in [0, 1]
-H                   scale.sigma.log().sum()                  sum_j log sigma_j, the entropy up to a constant
+sigma               sigma_now()                 standard deviation of the noise,
+                                                constant or learnt
+tau                 sigma_entropy               weight of the entropy of a learnt noise,
+                                                in [0, 1]
+H                   scale.sigma.log().sum()     sum_j log sigma_j, the entropy up to a
+                                                constant
 """
 
 import math
@@ -49,18 +55,14 @@ Entropy = Annotated[float, Field(ge=0, le=1)]
 
 @dataclass
 class LearntScale:
-    """A learnt sigma = softplus(spread). spread (n,): the parameter that the optimizer
-    updates.
-    """
+    """A learnt sigma = softplus(spread). spread (n,): the optimizer's parameter."""
 
     spread: Tensor
     optimizer: Optimizer
 
     @property
     def sigma(self) -> Tensor:
-        """Standard deviation of the noise on each hyperparameter (n,) in logits, with a
-        graph.
-        """
+        """Standard deviation (n,) of the noise in logits, with a graph."""
         return softplus(self.spread)
 
 
@@ -75,9 +77,7 @@ def scale_of(state: GradientState[L]) -> LearntScale | None:
 
 
 class Hypergradient(LambdaSteps):
-    """Hypernetwork-Based Augmentation. The defaults are the paper's settings (section
-    4, Appendix A).
-    """
+    """Hypernetwork-Based Augmentation. The defaults are the paper's (4, Appendix A)."""
 
     name: ClassVar[str] = "hba"
     tasks: ClassVar[tuple[str, ...]] = ("classification", "multi-label")
@@ -129,16 +129,14 @@ class Hypergradient(LambdaSteps):
         return state
 
     def step(self, task: Task, state: HyperGradientState) -> None:
-        """One training step; after each T_train of them, T_val lambda steps (lines 4 to
-        12).
-        """
+        """One training step; after each T_train, T_val lambda steps (lines 4 to 12)."""
         batch = self.train_step(task, state)
         if self.is_lambda_time(state):
             for _ in range(self.val_steps):
                 self.update_lambda(task, state, batch)
 
     def train_step(self, task: Task, state: HyperGradientState) -> Batch:
-        """Update phi on the next batch, with a lambda for each image; return the batch."""
+        """Update phi on the next batch, a lambda for each image; return the batch."""
         batch: Batch = state.train_stream.next()
         state.graphs.run("train", partial(self.update_weights, task, state), *batch)
         state.learner.schedule.step()
@@ -148,9 +146,7 @@ class Hypergradient(LambdaSteps):
     def update_weights(
         self, task: Task, state: HyperGradientState, *batch: Any
     ) -> None:
-        """One step on phi by a batch of inputs and labels, with a lambda for each
-        image.
-        """
+        """One step on phi by a batch (inputs, labels), with a lambda for each image."""
         noise = self.noise(task, state, len(batch[0]))
         self.learn(
             task, state, batch, state.lam.detach() + self.sigma_now(state) * noise

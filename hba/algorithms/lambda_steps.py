@@ -72,9 +72,7 @@ class SharedDirections:
 
     @torch.no_grad()
     def moved(self, space: SearchSpace, gradient: Tensor) -> Tensor:
-        """Make one step along the gradient (n,) of lambda; return the change of lambda
-        (n,).
-        """
+        """Step along lambda's gradient (n,); return the change of lambda (n,)."""
         towards = directions(space, gradient.device, gradient.dtype)
         before = self.offsets.detach().clone()
         self.offsets.grad = towards @ gradient
@@ -82,9 +80,7 @@ class SharedDirections:
         return (self.offsets - before) @ towards
 
     def rates(self, space: SearchSpace) -> Tensor:
-        """(n, n): the shared coordinates move lambda by -rates g for a mean gradient g
-        (n,).
-        """
+        """(n, n): shared coordinates move lambda by -rates g for a mean gradient g."""
         towards = directions(space, self.offsets.device, self.offsets.dtype)
         return towards.T * optimizer_rates(self.optimizer, self.offsets) @ towards
 
@@ -104,9 +100,7 @@ class LambdaMover:
 
 @dataclass(kw_only=True)
 class GradientState(SearchState[L]):
-    """The state of a search by gradient steps; the optimizer of the mover updates lam
-    in place.
-    """
+    """The state of a gradient search; the mover's optimizer updates lam in place."""
 
     mover: LambdaMover
 
@@ -124,9 +118,7 @@ class LambdaGradient(NamedTuple):
 
 
 class LambdaSteps(Algorithm):
-    """Base class of algorithms that update lambda along a gradient of the validation
-    loss (equation 3).
-    """
+    """Base class: moves lambda along a gradient of the validation loss (equation 3)."""
 
     tried_steps: ClassVar[int] = 0
     """The fewest lambda steps known to be enough; 0 if unknown."""
@@ -211,9 +203,7 @@ class LambdaSteps(Algorithm):
         return LambdaMover(lam.detach().clone(), optimizer, val_stream, strength)
 
     def optimizer_of(self, leaves: list[Tensor], learning_rate: float) -> Optimizer:
-        """The optimizer that lambda_optimizer names. RMSprop, without momentum, ignores
-        lambda_betas.
-        """
+        """The lambda_optimizer. RMSprop, without momentum, ignores lambda_betas."""
         if self.lambda_optimizer == "rmsprop":
             return RMSprop(leaves, lr=learning_rate, alpha=0.99)
         return Adam(leaves, lr=learning_rate, betas=self.lambda_betas)
@@ -251,9 +241,7 @@ class LambdaSteps(Algorithm):
     def update_lambda(
         self, task: Task, state: GradientState[L], batch: Any, *further: Any
     ) -> None:
-        """Make one step on lambda after a training batch. further: more arguments of
-        `gradient`.
-        """
+        """Step lambda after a training batch. further: more arguments of `gradient`."""
         gradient = partial(self.gradient, task, state, *further)
         # A graph would read the tensors of `further` where they were when it was
         # recorded.
@@ -264,9 +252,7 @@ class LambdaSteps(Algorithm):
     def move_lambda(
         self, task: Task, state: GradientState[L], found: LambdaGradient
     ) -> None:
-        """Make one step on lambda and the shared coordinates, then pull lambda to the
-        start.
-        """
+        """Step lambda and the shared coordinates, then pull lambda to the start."""
         mover, gradient, curvature = (
             state.mover,
             found.lam * task.space.is_searched(state.device),
@@ -348,9 +334,7 @@ def directions(
 
 
 def val_batch_size_of(val_batch_size: int | str | None, batch_size: int) -> int:
-    """Number of validation images in a batch, from the setting and the batch size of
-    the training.
-    """
+    """Images in a validation batch, from the setting and the training's batch size."""
     if val_batch_size is None:
         return batch_size
     if val_batch_size == HALF:

@@ -1,12 +1,14 @@
 """Look-ahead: rewards augmented images by how much a step on them lowers the validation
 loss, without a hypernetwork.
 
-symbol      in the code                     meaning
-w           learner.network                 weights of an ordinary network
-lambda      state.lam                       hyperparameters as logits, shape (n,)
-epsilon     noise                           one row for each draw of a batch, standard normal, shape (B, n)
-v           direction                       gradient of the validation loss with respect to w
-r_i         rewards                         derivative of the training loss of image i along v, shape (B,)
+symbol   in the code      meaning
+w        learner.network  weights of an ordinary network
+lambda   state.lam        hyperparameters as logits, shape (n,)
+epsilon  noise            one row for each draw of a batch, standard normal,
+                          shape (B, n)
+v        direction        gradient of the validation loss with respect to w
+r_i      rewards          derivative of the training loss of image i along v,
+                          shape (B,)
 
 A step of SGD on image i moves w by -alpha times the gradient of its loss l_i, so to
 first order it changes the validation loss by -alpha r_i. r rewards the policy for its
@@ -104,9 +106,7 @@ class Rewards(LambdaSteps):
         labels: Tensor,
         draws: int = 1,
     ) -> AugmentedBatch:
-        """The images, repeated `draws` times, each augmented at its own lambda + sigma
-        epsilon.
-        """
+        """Images, `draws` times, each augmented at its own lambda + sigma epsilon."""
         images, labels = images.repeat(draws, 1, 1, 1), torch.cat([labels] * draws)
         with n_repeats(draws):
             noise = task.noise(len(images), state.generator)
@@ -202,9 +202,7 @@ class Lookahead(Rewards):
     def rewards(
         self, learner: NetworkModel, batch: AugmentedBatch, loss: Tensor
     ) -> Tensor:
-        """Reward of each augmented image (B,), in eval mode. loss: on validation
-        images, with a graph.
-        """
+        """Rewards (B,), in eval mode. loss: of validation images, with a graph."""
         weights = {
             name: one
             for name, one in learner.network.named_parameters()

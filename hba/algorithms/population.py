@@ -1,13 +1,18 @@
 """Algorithms 3 and 4 of the paper: a population of lambdas, with a network each or with
 one hypernetwork.
 
-symbol              in the code                     meaning
-theta_i             learner.weights                 Population: parameters of all members, tensors (members, ...)
-theta_k, lambda_k   learner.best_weights, lam       Population: of the member selected last, before it explored
-phi                 learner.hypernetwork            HyperPopulation: parameters of the hypernetwork
-lambda_i            state.lam_rows                  hyperparameters of the members as logits, shape (members, n)
-D_T, D_V            state.train_stream, data.val    batches of training images, all validation images
-sigma, sigma'       sigma, weight_sigma
+symbol             in the code                   meaning
+theta_i            learner.weights               Population: parameters of all members,
+                                                 tensors (members, ...)
+theta_k, lambda_k  learner.best_weights, lam     Population: of the member selected
+                                                 last, before it explored
+phi                learner.hypernetwork          HyperPopulation: parameters of the
+                                                 hypernetwork
+lambda_i           state.lam_rows                hyperparameters of the members as
+                                                 logits, shape (members, n)
+D_T, D_V           state.train_stream, data.val  batches of training images, all
+                                                 validation images
+sigma, sigma'      sigma, weight_sigma
 
 Each member trains on its own images: image j of a batch belongs to member j // (images
 per member). In Population (Algorithm 1 of the paper, the same as its Algorithm 3), the
@@ -83,9 +88,7 @@ class PopulationModel(InnerModel):
         return [dict(zip(stacked, tensors, strict=True)) for tensors in by_member]
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits (members, images, classes) of each member for its own inputs (members,
-        images, C, H, W).
-        """
+        """Logits (members, images, classes) for inputs (members, images, C, H, W)."""
         of_each = vmap(partial(functional_call, self.template), randomness="different")
         # A layer may have no batching rule, or a BatchNorm may get only one number per
         # channel.
@@ -186,9 +189,7 @@ class Exploring(Algorithm):
         return state
 
     def explore(self, state: PopulationState[L], n_members: int) -> None:
-        """lambda_i = lambda + epsilon_i for every member, with epsilon_i of standard
-        deviation sigma.
-        """
+        """lambda_i = lambda + epsilon_i, with epsilon_i of standard deviation sigma."""
         drawing = state.generator.device
         noise = torch.randn(
             n_members, len(state.lam), generator=state.generator, device=drawing
@@ -224,7 +225,7 @@ class Population(Exploring):
     """
 
     def begin(self, task: Task, networks: Networks) -> Any:
-        """Line 2: each member has its own network, and a lambda drawn around the start."""
+        """Line 2: each member has a network, and a lambda drawn around the start."""
         n_members = self.n_members(task.train_stream().batch_size)
         return self.begun(task, PopulationModel.of(task, networks, n_members))
 
@@ -275,7 +276,7 @@ class Population(Exploring):
 
 
 class HyperPopulation(Exploring):
-    """Algorithm 4: Algorithm 3 with one hypernetwork in place of the members' networks."""
+    """Algorithm 4: Algorithm 3 with one hypernetwork for all members."""
 
     name: ClassVar[str] = "hyper-population"
 

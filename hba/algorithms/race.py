@@ -1,11 +1,11 @@
 """Race: chooses operations by forks of one training, then tunes their strength by
 look-ahead.
 
-symbol    in the code          meaning
-P, F, A   lengths              epochs without augmentation, of a fork, and of look-ahead
-rows      state.rows           policies of the legs, values (legs, n): no augmentation, then one for each fork, and the
-                               policy at which look-ahead begins
-l_j       state.losses         losses of the validation images after leg j, (legs, images)
+symbol   in the code   meaning
+P, F, A  lengths       epochs without augmentation, of a fork, and of look-ahead
+rows     state.rows    policies of the legs, values (legs, n): no augmentation, then one
+                       for each fork, and the policy at which look-ahead begins
+l_j      state.losses  losses of the validation images after leg j, (legs, images)
 
     train P epochs without augmentation; save the weights
     choose a symmetry g if the network recognises validation images g(x) as well as x
@@ -141,9 +141,7 @@ class RaceState(GradientState[NetworkModel]):
 
 
 class Race(Algorithm):
-    """Race: chooses operations by forks of one training, then tunes their strength by
-    look-ahead.
-    """
+    """Race: chooses operations by forks of a training, their strength by look-ahead."""
 
     name: ClassVar[str] = "race"
     tasks: ClassVar[tuple[str, ...]] = ("classification", "multi-label")

@@ -43,9 +43,7 @@ def moved_by(move: Operation, images: Tensor, fill: Tensor | None = None) -> Ten
 
 
 def gaps(task: ImageTask, network: nn.Module) -> Tensor:
-    """The gaps of the symmetries of the space on validation images, as gaps_of returns
-    them.
-    """
+    """Gaps of the space's symmetries on validation images, as gaps_of returns them."""
     logits, labels = validated(task, network)
     moves = [
         operation

@@ -1,4 +1,4 @@
-"""The policies that a race tries: symmetries, groups of operations, and their values."""
+"""The policies that a race tries: symmetries, groups of operations, their values."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -39,9 +39,7 @@ TOGETHER = (2, 3)
 
 
 def names_of_forks(space: SearchSpace) -> tuple[str, ...]:
-    """Names of all forks: without a group, with each group, and with the best groups
-    together.
-    """
+    """Names of all forks: with no group, each group, and the best ones together."""
     groups = groups_of(space)
     return (NO_GROUP, *groups, *(f"best {n}" for n in TOGETHER if n <= len(groups)))
 
@@ -56,9 +54,7 @@ def symmetries_of(space: SearchSpace) -> tuple[str, ...]:
 
 
 def groups_of(space: SearchSpace) -> dict[str, Typical]:
-    """The groups that have operations in the space. Each of your own operations is a
-    group.
-    """
+    """The groups with operations in the space; each operation of your own is one."""
     names = [
         one.name for one in space.operations if one.stage not in ("symmetry", "walk")
     ]

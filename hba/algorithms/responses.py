@@ -1,11 +1,13 @@
 """Learning rules for the parameters phi of a hypernetwork, from the paper and from
 Delta-STN (Bae and Grosse 2020).
 
-    symbol          in the code                           meaning
-    lambda_0        hypernetwork.center                   the current lambda of the search
-    w_0             phi_0 and all weights that are shared the current weights
-    Theta           hypernetwork.response_parameters()    phi_U and phi_V: the response to a change of lambda
-    lambda + eps    lam_rows (B, n)                       a lambda for each image of a batch
+    symbol        in the code                         meaning
+    lambda_0      hypernetwork.center                 the current lambda of the search
+    w_0           phi_0 and all weights that are      the current weights
+                  shared
+    Theta         hypernetwork.response_parameters()  phi_U and phi_V: the response to a
+                                                      change of lambda
+    lambda + eps  lam_rows (B, n)                     a lambda for each image of a batch
 
 Each rule sets the gradients of phi, and returns the loss and the outputs of the batch
 that the current weights learn from. The gradients include the penalty; the returned
@@ -39,9 +41,7 @@ on the loss.
 
 
 def in_each(function: Callable[[Tensor], Tensor], outputs: Any) -> Any:
-    """Apply a function to a network's output: to a tensor, or to each tensor of a named
-    tuple.
-    """
+    """Apply a function to a network's output: a tensor, or each of a named tuple."""
     return (
         function(outputs)
         if isinstance(outputs, Tensor)

@@ -35,9 +35,7 @@ matter yet.
 
 
 def gradients_of(loss: Tensor, tensors: Iterable[Tensor]) -> list[Tensor]:
-    """Gradients of a loss, averaged over all processes; zeros for tensors that do not
-    affect it.
-    """
+    """Gradients of a loss, averaged over processes; zeros for unrelated tensors."""
     return means(
         torch.autograd.grad(loss, [*tensors], allow_unused=True, materialize_grads=True)
     )
@@ -80,9 +78,7 @@ def rewards_of(
 
 
 def n_parts_of(batch: AugmentedBatch) -> int:
-    """A single draw of the batch fits into a CPU's cache; a GPU is faster with all
-    draws at once.
-    """
+    """One draw of the batch fits a CPU's cache; a GPU is faster with all at once."""
     return batch.draws if batch.images.device.type == "cpu" else 1
 
 
@@ -163,9 +159,7 @@ def supported(what: str, instead: str) -> Iterator[None]:
 
 @contextmanager
 def differentiable_attention() -> Iterator[None]:
-    """Use the attention kernel that supports forward mode; PyTorch's fast kernels do
-    not.
-    """
+    """Use the attention kernel with forward mode; PyTorch's fast kernels have none."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:

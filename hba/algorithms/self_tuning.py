@@ -21,9 +21,7 @@ from hba.data.config import Size
 
 
 class SelfTuning(Hypergradient):
-    """STN. The defaults are the settings of its CIFAR-10 experiment (section 4.3,
-    appendix E).
-    """
+    """STN. The defaults are those of its CIFAR-10 experiment (4.3, appendix E)."""
 
     name: ClassVar[str] = "stn"
     has_presets: ClassVar[bool] = False

@@ -67,9 +67,7 @@ class InnerModel:
         self.optimizer.zero_grad()
 
     def observe(self, loss: float) -> None:
-        """Pass the validation loss of a finished epoch to the schedule, if it depends
-        on it.
-        """
+        """Pass an epoch's validation loss to the schedule, if it depends on it."""
         if isinstance(self.schedule, Plateau):
             self.schedule.observe(loss)
 

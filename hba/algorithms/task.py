@@ -51,9 +51,7 @@ class Task:
 
     @cached_property
     def image_columns(self) -> Tensor | None:
-        """Columns of the regularizers that act on images, on the device; None if there
-        are none.
-        """
+        """Columns of regularizers that act on images, on the device; None for none."""
         columns = self.regularization.image_columns
         return torch.tensor(columns, device=self.device) if columns else None
 
@@ -67,9 +65,7 @@ class Task:
         )
 
     def train_stream(self) -> Any:
-        """Endless batches of the training set D_T, with the interface of
-        hba.data.loader.BatchStream.
-        """
+        """Endless batches of D_T, with the interface of hba.data.loader.BatchStream."""
         raise NotImplementedError
 
     def val_stream(self, batch_size: int) -> Any:
@@ -77,9 +73,7 @@ class Task:
         raise NotImplementedError
 
     def generator(self) -> torch.Generator:
-        """The random generator, on the device, of all random numbers that the search
-        itself draws.
-        """
+        """The generator, on the device, of all random numbers of the search itself."""
         return generator_for(self.config.seed, "augmentation", self.device)
 
     def noise(self, n_rows: int, generator: torch.Generator) -> Tensor:
@@ -93,23 +87,17 @@ class Task:
         return drawn.to(self.device) * self.space.is_searched(self.device)
 
     def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
-        """The optimizer of the weights and its learning rate schedule, from the
-        settings.
-        """
+        """The weights' optimizer and its learning rate schedule, from the settings."""
         raise NotImplementedError
 
     def augment(self, inputs: Any, lam: Tensor, generator: torch.Generator) -> Any:
-        """The network's input for a training batch, augmented with one lambda for each
-        input (B, n).
-        """
+        """The network's input for a training batch, augmented at lambdas (B, n)."""
         return inputs
 
     def augment_with(
         self, values: Tensor, inputs: Any, generator: torch.Generator
     ) -> tuple[Any, SampleTrace]:
-        """Like augment, with values (B, n) in natural units for each input; also
-        returns the drawn decisions.
-        """
+        """Like augment, with values (B, n) in natural units; also returns the draws."""
         raise NotImplementedError
 
     def as_measured(self, inputs: Any) -> Any:
@@ -128,9 +116,7 @@ class Task:
         """Pass a stream the outputs that its next batch needs; images need none."""
 
     def validation_loss(self, predict: Callable[[Any], Any]) -> Tensor:
-        """Mean loss () on all of D_V, on the device. predict: maps the network's input
-        to its outputs.
-        """
+        """Mean loss () on all of D_V, on the device. predict: from input to outputs."""
         raise NotImplementedError
 
 
@@ -180,9 +166,7 @@ class ImageTask(Task):
     def mixed(
         self, row: Tensor, inputs: Tensor, labels: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, Any]:
-        """The network's inputs, mixed by the policy with the values `row` (n,), and
-        their labels.
-        """
+        """The inputs, mixed by the policy with values `row` (n,), and their labels."""
         if not self.space.mixing:
             return inputs, labels
         return mix(inputs, labels, Mixing.of(self.space, row), generator)

@@ -285,7 +285,7 @@ class TrainingConfig(DataConfig):
 
     @property
     def stored_size(self) -> int:
-        """Side in pixels of stored images: `side`, or more for a random resized crop."""
+        """Side of stored images in pixels: `side`, or more for random resized crops."""
         return (
             round(self.side * STORED_PER_SIDE)
             if self.baseline_augmentation().random_resized_crop

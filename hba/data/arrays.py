@@ -34,7 +34,8 @@ from hba.utils.files import reason_of
 from hba.utils.settings import whole_number
 
 NATIVE_IMAGE_SIZES: Mapping[str, int] = {
-    "digits": 16, "cifar10": 32, "cifar100": 32, "svhn": 32, "svhn-full": 32, "fashionmnist": 28, "imagenet": 224,
+    "digits": 16, "cifar10": 32, "cifar100": 32, "svhn": 32, "svhn-full": 32,
+    "fashionmnist": 28, "imagenet": 224,
 }  # fmt: skip
 """Side in pixels of the images of each data set. Digits are enlarged to it."""
 DATASET_NAMES = tuple(NATIVE_IMAGE_SIZES)

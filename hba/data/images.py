@@ -224,7 +224,7 @@ class _Data:
 
     @property
     def left_out(self) -> tuple[SkippedFile, ...]:
-        """Every file that was found to be unusable so far, with the reason; each once."""
+        """Every file found to be unusable so far, with the reason; each once."""
         of_parts = [item for part in self.parts.values() for item in part.left_out]
         return tuple(dict.fromkeys([*self.not_images, *of_parts]))
 

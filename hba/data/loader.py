@@ -105,7 +105,7 @@ class BatchStream:
 
 
 def as_floats(images: Tensor) -> Tensor:
-    """Convert uint8 to floats in [0, 1], of PyTorch's default dtype, which is float32."""
+    """Convert uint8 to floats in [0, 1] of PyTorch's default dtype, float32."""
     return images.to(torch.get_default_dtype()) / 255
 
 

@@ -75,9 +75,8 @@ class Look:
             ("grey image" if self.is_grey else "image"),
         )
         size = f"{self.side:,} pixels on the shorter side (median)"
-        found = [
-            f"{counted(n_images, kind)} with {len(self.class_names)} {self.noun}, {size}"
-        ]
+        classes = f"{len(self.class_names)} {self.noun}"
+        found = [f"{counted(n_images, kind)} with {classes}, {size}"]
         fewest, most = min(self.counts), max(self.counts)
         if most > UNEVEN * fewest:
             smallest, largest = (
@@ -85,8 +84,8 @@ class Look:
                 for count in (fewest, most)
             )
             found.append(
-                f"Uneven {self.noun}: {fewest:,} of {smallest}, but {most:,} of {largest},"
-                " without test images"
+                f"Uneven {self.noun}: {fewest:,} of {smallest}, but {most:,} of"
+                f" {largest}, without test images"
             )
         if self.has_own_test:
             found.append(
@@ -99,8 +98,9 @@ class Look:
                 " held back as one"
             )
         if self.copies:
+            root = f"{self.name}/"
             pairs = [
-                f"{' and '.join(printable(name.removeprefix(f'{self.name}/')) for name in names)}"
+                f"{' and '.join(printable(name.removeprefix(root)) for name in names)}"
                 f" (in {why})"
                 for *names, why in self.copies
             ]

@@ -58,7 +58,7 @@ class SkippedFile(NamedTuple):
 
 
 def save_left_out(folder: Path, left_out: Sequence[SkippedFile]) -> None:
-    """Write left_out.csv into the folder atomically; remove it if no file is left out."""
+    """Write left_out.csv into a folder atomically; remove it if nothing is left out."""
     path = folder / LEFT_OUT_NAME
     if not left_out:
         path.unlink(missing_ok=True)

@@ -216,7 +216,7 @@ def draw_then_shard(n: int, draw: Callable[[int], Tensor], dim: int = 0) -> Tens
 
 
 def local_shard(rows: Tensor, dim: int = 0) -> Tensor:
-    """From the rows of the whole batch along dim, keep those of this process's images."""
+    """From the whole batch's rows along dim, keep those of this process's images."""
     if size() == 1:
         return rows
     by_process = rows.unflatten(dim, (_n_repeats, size(), -1))

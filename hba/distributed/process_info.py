@@ -1,4 +1,4 @@
-"""The rank of this process and the number of processes. Nothing here imports PyTorch."""
+"""Rank of this process and number of processes. Nothing here imports PyTorch."""
 
 import contextlib
 import os

@@ -35,7 +35,7 @@ def _mean_shares(schedule: Schedule) -> dict[str, tuple[float, float]]:
 
 
 def mixing_note(schedule: Schedule) -> str:
-    """One line about the mixing that is left out; empty for a schedule without mixing."""
+    """One line about the mixing that is left out; empty if the schedule has none."""
     shares = _mean_shares(schedule).items()
     names = " and ".join(
         f"{name} ({share:.1%} of batches, alpha {alpha:.3g})"

@@ -66,13 +66,16 @@ ON_IMAGES_USAGE = """\
     policy = transform()
     pipeline = v2.Compose([policy, v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
     for epoch in range(epochs):
-        policy.set_epoch(epoch, epochs)  # reaches DataLoader workers, persistent ones too
+        policy.set_epoch(epoch, epochs)  # reaches DataLoader workers, persistent \
+ones too
 
-It needs Python 3.11, torch, torchvision 0.19, or newer ones, {needs}, and nothing else{own}."""
+It needs Python 3.11, torch, torchvision 0.19, or newer ones, {needs}, and nothing \
+else{own}."""
 ON_BATCHES_USAGE = """\
     from {module} import policy
 
-    augment = AugmentationSequential(policy(), data_keys=["input", "mask"])  # or policy() alone, on images
+    augment = AugmentationSequential(policy(), data_keys=["input", "mask"])  # or \
+policy() alone, on images
     for epoch in range(epochs):
         augment[0].set_epoch(epoch, epochs)
 

@@ -208,13 +208,13 @@ class Place:
         return {**vars(self), "_last": None}
 
     def set_epoch(self, epoch: int, epochs: int) -> None:
-        """Use the policy of an epoch, counted from 0, in a training of `epochs` epochs."""
+        """Use the policy of an epoch, from 0, in a training of `epochs` epochs."""
         if not 0 <= epoch < epochs:
             raise ValueError(f"epoch must lie in [0, {epochs - 1}], got {epoch}")
         self.set_progress(epoch / (epochs - 1) if epochs > 1 else 0.5)
 
     def set_progress(self, fraction: float) -> None:
-        """Use the place at a fraction in [0, 1] of the schedule, linear between epochs."""
+        """Move to a fraction in [0, 1] of the schedule, linear between epochs."""
         if not 0 <= fraction <= 1:
             raise ValueError(
                 f"the fraction of the training must lie in [0, 1], got {fraction}"

@@ -1,12 +1,13 @@
 """Hyper-layers: ordinary layers whose weights are affine in lambda (paper, Appendix D).
 
-    symbol      in the code      meaning                                                    shape
-    lambda      lam              hyperparameters as logits, for all images or for each      (n,) or (B, n)
-    phi_0       ..._0            weights at lambda = 0                                      as the layer's
-    phi_U       ..._U            direction in which a row of weights moves                  as phi_0
-    phi_V       ..._V            how far lambda moves each row                              (rows, n)
+    symbol  in the code  meaning                                        shape
+    lambda  lam          hyperparameters as logits, for all images or   (n,) or (B, n)
+                         for each
+    phi_0   ..._0        weights at lambda = 0                          as the layer's
+    phi_U   ..._U        direction in which a row of weights moves      as phi_0
+    phi_V   ..._V        how far lambda moves each row                  (rows, n)
 
-theta(lambda) = phi_0 + diag(phi_V lambda) phi_U                                            (eq. 10 to 14)
+theta(lambda) = phi_0 + diag(phi_V lambda) phi_U                        (eq. 10 to 14)
 
 With one lambda for all images, the weights are computed and the layer runs once. With
 one lambda per image, row j of the weights of image i is phi_0[j] + (phi_V[j] .
@@ -282,7 +283,7 @@ def can_be_replaced(layer: nn.Module) -> bool:
 
 
 def is_batch_norm_act(layer: nn.Module) -> bool:
-    """Whether the layer runs timm's BatchNormAct2d.forward; timm need not be installed."""
+    """Whether the layer runs timm's BatchNormAct2d.forward; works without timm."""
     owner = next(cls for cls in type(layer).__mro__ if "forward" in vars(cls))
     return (owner.__module__, owner.__name__) == (
         "timm.layers.norm_act",

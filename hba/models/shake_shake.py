@@ -10,7 +10,7 @@ from hba.models.wide_resnet import conv, three_stages, uniform_per_image
 
 
 class ShakeShake(nn.Module):
-    """Shake-Shake-Image 26 2x<width>d: (B, in_channels, H, W) to (B, n_classes) logits."""
+    """Shake-Shake-Image 26 2x<width>d: images (B, C, H, W) to logits (B, n_classes)."""
 
     def __init__(self, width: int, n_classes: int, in_channels: int = 3) -> None:
         super().__init__()

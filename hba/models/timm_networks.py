@@ -1,4 +1,4 @@
-"""The networks of timm: building them, loading pretrained weights, and freezing parts."""
+"""The networks of timm: building them, loading pretrained weights, freezing parts."""
 
 import contextlib
 import dataclasses
@@ -572,7 +572,8 @@ class Start:
             named = self._named(network, weights)
             chosen = [one for one in (key, named.prefix) if one]
             average = "averaged weights, " if any(map(is_averaged, chosen)) else ""
-            place = f"{self.source}{f', {average}' if chosen else ''}{' and '.join(f'`{one}`' for one in chosen)}"
+            keys = " and ".join(f"`{one}`" for one in chosen)
+            place = f"{self.source}{f', {average}{keys}' if chosen else ''}"
             place += f", without {first_of(named.left_out)}" if named.left_out else ""
         return f"{place} (SHA-256 {self.sha256[:12]}...)"
 

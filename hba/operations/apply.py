@@ -115,7 +115,7 @@ def apply_steps(
 
 
 def needs_fixed_shapes(images: Tensor) -> bool:
-    """Whether shapes must not depend on the draw: on a GPU, and in a compiled program."""
+    """Whether shapes must not depend on the draw: on a GPU or in a compiled program."""
     return images.device.type != "cpu" or torch.compiler.is_compiling()
 
 

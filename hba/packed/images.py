@@ -49,7 +49,7 @@ def kernels() -> ModuleType | None:
 
 
 def can_run(images: Tensor) -> bool:
-    """Whether Numba is installed and the kernels can process these images (B, C, H, W)."""
+    """Whether Numba is installed and its kernels can process images (B, C, H, W)."""
     if (
         torch.compiler.is_compiling()
         or images.device.type != "cpu"

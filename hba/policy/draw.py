@@ -274,7 +274,7 @@ def move_masks(
 
 
 def check_mask_fill(mask_fill: float, dtype: torch.dtype) -> None:
-    """SettingsError if masks of this dtype cannot hold the value of uncovered pixels."""
+    """SettingsError if masks of this dtype cannot hold `mask_fill`."""
     if not fits_dtype(mask_fill, dtype):
         name = str(dtype).removeprefix("torch.")
         raise SettingsError(

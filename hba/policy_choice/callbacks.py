@@ -27,9 +27,7 @@ class AutoCallback:
 
 
 class AutoProgress(ProgressBar, AutoCallback):
-    """A progress bar in a terminal or a notebook, with the remaining time of all
-    phases.
-    """
+    """A progress bar in a terminal or notebook, with the time left for all phases."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,9 +114,7 @@ class SearchSteps(SearchCallback):
 
 
 class TimeOver(Exception):
-    """The time of the test is over: no more trainings start, and the finished ones are
-    stored.
-    """
+    """The test's time is over: no training starts, and finished ones are stored."""
 
 
 class EvaluationSteps(EvaluationCallback):

@@ -1,8 +1,10 @@
 """A contest of whole trainings on validation images, which chooses the augmentation.
 
-symbol    in the code        meaning
-r, s      row, seed          an augmentation, and the seed of a training; seed s holds out its own validation images
-l_rsi     outcomes[r][s]     losses of validation images i after the training, calibrated as in a race
+symbol  in the code     meaning
+r, s    row, seed       an augmentation, and the seed of a training; seed s holds out
+                        its own validation images
+l_rsi   outcomes[r][s]  losses of validation images i after the training, calibrated as
+                        in a race
 
     for each seed
         train with each remaining row, on the images that the seed does not hold out
@@ -84,9 +86,7 @@ class Contest:
     def begun(
         rows: Sequence[str], file: Path, *, has_same_images: bool = False
     ) -> "Contest":
-        """A new contest, or the one in the file. Raises RunError if the file cannot be
-        read.
-        """
+        """A new contest, or the one in the file; RunError if that cannot be read."""
         found = Contest(tuple(rows), file, has_same_images, {name: {} for name in rows})
         if file.exists():
             try:
@@ -131,9 +131,7 @@ class Contest:
 
     @property
     def n_seeds(self) -> int:
-        """Number of seeds that have ended: all rows that remained have trained with
-        them.
-        """
+        """Number of seeds that have ended: all remaining rows trained with them."""
         n = 0
         while not self.missing(n):
             n += 1
@@ -179,9 +177,7 @@ class Contest:
 
 
 def survivors(losses: Losses, most: int, has_same_images: bool = False) -> list[str]:
-    """At most `most` rows that are not clearly behind, the one with the lowest mean
-    loss first.
-    """
+    """At most `most` rows that are not clearly behind, the lowest mean loss first."""
     order = sorted(losses, key=lambda row: float(np.concatenate([*losses[row]]).mean()))
     behind = {
         row: mean_and_error(losses[row], losses[order[0]], has_same_images)

@@ -157,9 +157,7 @@ def best_of(
 
 
 class Trial(NamedTuple):
-    """A training of a candidate, and the number of its images among those that are
-    shared.
-    """
+    """A candidate's training, and the number of its images among the shared ones."""
 
     entry: Entry
     place: int

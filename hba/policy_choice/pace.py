@@ -21,9 +21,7 @@ TOLERATED = 1.1
 
 
 class TooSlow(Exception):
-    """Trainings and what follows them do not fit into the time. seconds: of one of
-    these trainings.
-    """
+    """Trainings and what follows do not fit into the time. seconds: of a training."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
@@ -51,9 +49,7 @@ class Pace:
     times: list[float] = field(default_factory=list, init=False)
 
     def step_done(self) -> None:
-        """Count a step. Raises TooSlow while the first trainings run, if they are too
-        slow.
-        """
+        """Count a step. Raises TooSlow during the first trainings if they are slow."""
         now = self.clock()
         self.times.append(now)
         n_parallel = min(self.n_jobs, self.n_trainings)

@@ -177,9 +177,7 @@ class AutoRun:
             self.record.save(self.folder)
 
     def save_time(self, is_over: threading.Event) -> None:
-        """Save the time spent every few seconds until the event, so that it counts
-        after a kill.
-        """
+        """Save the spent time every few seconds until the event, in case of a kill."""
         while not is_over.wait(SAVE_EVERY_SECONDS):
             with contextlib.suppress(RunError):
                 self.note()

@@ -405,7 +405,7 @@ def sizes_of(
 
 
 def counts_of(settings: Mapping[str, Any], data: str) -> dict[str, int]:
-    """Number of images of each class, without the data's own validation or test split."""
+    """Number of images per class, without the data's own validation or test split."""
     own = {
         name: one for name, one in settings.items() if name in DataConfig.model_fields
     }

@@ -1,4 +1,4 @@
-"""The results of an evaluation while it runs, and the stored results that it resumes."""
+"""Results of an evaluation while it runs, and the stored results that it resumes."""
 
 import time
 from collections.abc import Sequence

@@ -98,9 +98,7 @@ class SearchCallback:
         """Called when `done` of `total` images have been read."""
 
     def planned(self, plan: Any) -> None:
-        """Called before the training. plan: a SearchPlan, or a Plan for a search on
-        text.
-        """
+        """Called before the training. plan: a SearchPlan, or a Plan for text."""
 
     def started(
         self, step: int, total_steps: int, batch_size: int, n_epochs: int
@@ -127,9 +125,7 @@ class SearchCallback:
         return False
 
     def search_ended(self, result: SearchResult) -> None:
-        """Called after the last step, or after a stop. Everything is saved, including
-        the report.
-        """
+        """Called after the last step or a stop. All is saved, including the report."""
 
 
 class SearchProgress(ProgressBar, SearchCallback):

@@ -54,9 +54,7 @@ class RunFolder:
     def save_checkpoint(
         self, state: dict[str, Any], identity: Mapping[str, str]
     ) -> None:
-        """Write a checkpoint. identity: what must be the same when the run is resumed,
-        by readable names.
-        """
+        """Write a checkpoint. identity: by name, what must be the same on resuming."""
         save_tensors(
             self.checkpoint,
             {"version": CHECKPOINT_VERSION, "identity": dict(identity), "state": state},

@@ -171,9 +171,7 @@ class AlgorithmConfig(Settings):
 
 
 def flattened(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace an algorithm that is an object by its class and the settings that were
-    given to it.
-    """
+    """Replace an algorithm object by its class and the settings given to it."""
     algorithm = settings.get("algorithm")
     if not isinstance(algorithm, Algorithm):
         return dict(settings)
@@ -213,9 +211,7 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
     def search_space(
         self, regularizers: tuple[Hyperparameter, ...] = ()
     ) -> SearchSpace:
-        """The search space of these settings. regularizers: hyperparameters tuned
-        besides the operations.
-        """
+        """The search space. regularizers: hyperparameters tuned besides operations."""
         if regularizers and not self.tunes_operations:
             return SearchSpace(
                 (), count_probabilities=(1.0,), regularizers=regularizers

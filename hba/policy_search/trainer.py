@@ -118,7 +118,7 @@ class SearchTrainer:
         self.state.graphs = graphs_for(self.state, context.task)
 
     def run(self, callback: SearchCallback) -> SearchResult:
-        """Train until the end of the last epoch, or until the callback requests a stop."""
+        """Train until the last epoch ends, or the callback requests a stop."""
         context, state, history, config = (
             self.context,
             self.state,

@@ -97,9 +97,7 @@ the pixels, for the next size to be timed.
 
 
 class Rung(NamedTuple):
-    """Network and side of images. further: settings of fine-tuning, none for random
-    weights.
-    """
+    """Network and side of images. further: settings of fine-tuning, if any."""
 
     model: str
     side: int
@@ -450,9 +448,7 @@ def ladder(look: Look, given: Mapping[str, Any]) -> list[Rung]:
 
 
 def batch_size_for(n_images: int, given: Mapping[str, Any]) -> int:
-    """The size in BATCH_SIZES for which an epoch has about STEPS_PER_EPOCH; smaller for
-    very few images.
-    """
+    """The size in BATCH_SIZES for about STEPS_PER_EPOCH; smaller for few images."""
     nearest = min(
         BATCH_SIZES, key=lambda one: abs(math.log(one * STEPS_PER_EPOCH / n_images))
     )

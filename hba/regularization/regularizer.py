@@ -83,14 +83,17 @@ class Regularizer:
     """A group of hyperparameters, whose names begin with its name. In `tune`, its name
     has dashes instead of `_`.
 
-    place      function                                      acts on
-    inputs     f(images, generator, **values) -> images      the network's input, standardized
-    loss       f(logits, labels, **values) -> (B,) or ()     the training loss, to which its mean is added
-    states     f(states, dropped, **values) -> (B,)          the same, with the states (B, T, H) of a recurrent network
-                                                             after its last layer,
-                                                                 before and after
-                                                                 dropout
-    network    none                                          the network (dropout, weight_decay; built-in only)
+    place    function                                   acts on
+    inputs   f(images, generator, **values) -> images   the network's input,
+                                                        standardized
+    loss     f(logits, labels, **values) -> (B,) or ()  the training loss, to which its
+                                                        mean is added
+    states   f(states, dropped, **values) -> (B,)       the same, with the states
+                                                        (B, T, H) of a recurrent network
+                                                        after its last layer, before and
+                                                        after dropout
+    network  none                                       the network (dropout,
+                                                        weight_decay; built-in only)
 
     values: by own name, one number for each image (B,), in natural units, on the
     device. To change images in [0, 1], register an operation with

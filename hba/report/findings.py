@@ -79,7 +79,7 @@ def _moved(ends: Iterable[str]) -> str:
 
 
 def share_of(operation: Operation, shares: Mapping[str, float]) -> str:
-    """The share of images that get an operation, or the share of batches that it mixes."""
+    """The share of images that get an operation, or of batches that it mixes."""
     return share(shares[operation.name]) + (
         " of batches" if operation.stage == MIXING else ""
     )

@@ -57,7 +57,7 @@ class OperationOverSeeds:
 
     @property
     def moved_alike(self) -> bool:
-        """Whether the searches agree on the direction in which its probability moved."""
+        """Whether searches agree on the direction in which its probability moved."""
         low, high = self.probability_moved.interval
         return low > 0 or high < 0
 

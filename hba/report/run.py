@@ -76,7 +76,7 @@ class Run:
 
     @property
     def schedule(self) -> Schedule | None:
-        """The schedule that was found, or evaluated; for `hba auto`, the one it chose."""
+        """The schedule that was found or evaluated; for `hba auto`, the chosen one."""
         return (
             self.evaluated if self.search is None or self.auto else self.search.schedule
         )

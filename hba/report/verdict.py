@@ -1,4 +1,4 @@
-"""The verdict on a schedule, as a sentence, from the paired differences of test errors."""
+"""The verdict on a schedule, as a sentence, from paired differences of test errors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

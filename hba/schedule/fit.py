@@ -6,15 +6,19 @@ choices. RandAugment is one sub-policy of two steps, each with a choice for each
 operation; TrivialAugment is one step with a choice for each operation and strength.
 docs/pipelines.md describes what the schedule matches and what it cannot.
 
-    symbol      meaning                                                                        shape
-    w           wanted: how often an image gets each slot, half of its operation's rate        (n_slots,)
-    N_s         wanted: probability of s operations or more, s = 1, ..., S                     (S,)
-    p           probabilities of the slots                                                     (n_slots,)
-    F_s         probability that s slots or more fire, given p                                 (S,)
-    T_s         probability that K is s or more                                                (S,)
-    r           how often an image gets each slot, given p and T (hba/policy/draw.py)         (n_slots,)
-    m, v        mean and standard deviation of magnitudes, as fractions of the operation's range
-    l, s        logit of a slot's magnitude, and its spread in logits, at most MOST_SPREAD
+    symbol  meaning                                                           shape
+    w       wanted: how often an image gets each slot, half of its            (n_slots,)
+            operation's rate
+    N_s     wanted: probability of s operations or more, s = 1, ..., S        (S,)
+    p       probabilities of the slots                                        (n_slots,)
+    F_s     probability that s slots or more fire, given p                    (S,)
+    T_s     probability that K is s or more                                   (S,)
+    r       how often an image gets each slot, given p and T                  (n_slots,)
+            (hba/policy/draw.py)
+    m, v    mean and standard deviation of magnitudes, as fractions of the
+            operation's range
+    l, s    logit of a slot's magnitude, and its spread in logits, at most
+            MOST_SPREAD
 
 An image gets s operations or more if K is s or more and at least s slots fire, so N_s =
 T_s F_s. The fit iterates

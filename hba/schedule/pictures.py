@@ -99,7 +99,8 @@ def panels(schedule: Schedule) -> list[Panel]:
             )
         )
     for one in summarize_regularizers(rows):
-        words = f"{_from_to(np.array(one.values)[:, None])} {one.hyperparameter.unit or ''}".rstrip()
+        values = _from_to(np.array(one.values)[:, None])
+        words = f"{values} {one.hyperparameter.unit or ''}".rstrip()
         found.append(
             Panel(
                 one.hyperparameter.name,

@@ -171,7 +171,7 @@ class Schedule:
         )
 
     def _fixed(self, values: np.ndarray, spread: np.ndarray, rows: str) -> "Schedule":
-        """A schedule whose provenance says from which epochs of this one it was made."""
+        """A schedule whose provenance names the epochs of this one it was made from."""
         return Schedule(
             self.space,
             values,
@@ -239,7 +239,7 @@ class Schedule:
         )
 
     def without_operations(self) -> "Schedule":
-        """The schedule with only the regularizers. Raises ScheduleError if it has none."""
+        """The schedule with the regularizers only; ScheduleError if it has none."""
         if not self.space.regularizers:
             raise ScheduleError(
                 "the schedule has no regularizers; search for one with tune (--tune"

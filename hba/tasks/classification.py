@@ -17,7 +17,7 @@ SCORE_OF_UNKNOWN = -10.0
 
 
 class Classification(Task):
-    """One class for each image. Labels are int64 (N,), and outputs logits (N, classes)."""
+    """One class for each image: labels int64 (N,), outputs logits (N, classes)."""
 
     name: ClassVar[str] = "classification"
 

@@ -92,7 +92,7 @@ class Task(ABC):
 
     @abstractmethod
     def doubts(self, outputs: Any, labels: Tensor) -> Tensor:
-        """The distance between probabilities and labels of each image (N,), in [0, 1]."""
+        """The distance of probabilities and labels of each image (N,), in [0, 1]."""
 
     @abstractmethod
     def guessing_doubt(self, labels: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Checkpoints of a training in progress, from which it resumes with the same results."""
+"""Checkpoints from which a training resumes with the same results."""
 
 import hashlib
 import json

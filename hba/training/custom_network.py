@@ -132,9 +132,8 @@ class CustomNetwork:
 def _digest(network: nn.Module, kind: str, *, with_values: bool) -> str:
     """Hash of classes, layers, names and shapes of weights, and what is frozen."""
     digest = hashlib.sha256(kind.encode())
-    digest.update(
-        f"{type(network).__qualname__}\n{re.sub('0x[0-9a-f]+', '', repr(network))}".encode()
-    )
+    layers = re.sub("0x[0-9a-f]+", "", repr(network))
+    digest.update(f"{type(network).__qualname__}\n{layers}".encode())
     for name, tensor in network.state_dict().items():
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         if with_values:

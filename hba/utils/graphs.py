@@ -81,7 +81,7 @@ def stream_of(device: torch.device) -> torch.cuda.Stream:
 
 
 class CudaRecorder:
-    """Records CUDA graphs that share their memory. generator: None for the default one."""
+    """Records CUDA graphs that share memory. generator: None for the default one."""
 
     def __init__(
         self, device: torch.device, generator: torch.Generator | None = None
@@ -295,7 +295,7 @@ class StepGraphs:
     def _run_before_graph(
         self, recording: Recording, step: Callable[..., T], inputs: Tensors
     ) -> T:
-        """Run a step that has no graph, or whose graph has not been compared with it."""
+        """Run a step without a graph, or whose graph was not compared with it."""
         if recording.replay is not None:
             return self._prove(recording, step, inputs)
         recording.n_runs += 1

@@ -49,7 +49,7 @@ def obstacle() -> str | None:
 
 
 def check_can_start(remedy: str) -> None:
-    """SettingsError, which ends with the remedy, if this process cannot start others."""
+    """SettingsError, ending with the remedy, if this process cannot start others."""
     if (reason := obstacle()) is not None:
         raise SettingsError(f"{reason}; or {remedy}")
 

@@ -65,7 +65,7 @@ def check_batch_size(given: Mapping[str, Any], n_images: int) -> None:
 
 
 def words(given: Any) -> Any:
-    """Split a text at commas into a list of words; anything else is returned unchanged."""
+    """Split a text at commas into a list of words; return anything else unchanged."""
     return (
         [word.strip() for word in given.split(",") if word.strip()]
         if isinstance(given, str)
@@ -110,7 +110,7 @@ def whole_number(name: str, given: Any) -> int:
 
 
 def number(name: str, given: Any) -> float:
-    """A finite Python or NumPy number, as int if it is whole; SettingsError for others."""
+    """A finite Python or NumPy number, as int if whole; SettingsError for others."""
     is_number = isinstance(given, numbers.Real) and not isinstance(given, bool)
     if not (is_number and math.isfinite(given)):
         raise SettingsError(f"{name} must be a finite number, got {given!r}")

@@ -1,4 +1,4 @@
-"""Numbers and lists in words, intervals of means, and suggestions for misspelt names."""
+"""Numbers and lists in words, intervals of means, suggestions for misspelt names."""
 
 import difflib
 import statistics
@@ -37,7 +37,7 @@ def distinct_percents(values: Sequence[float]) -> list[str]:
 
 
 def size_of(number: float, digits: int) -> str:
-    """The absolute value with so many decimals; `<0.1` instead of `0.0` if it is not 0."""
+    """The absolute value with so many decimals; `<0.1` for `0.0` if it is not 0."""
     text = f"{abs(number):.{digits}f}"
     return text if float(text) or not number else f"<{10**-digits:.{digits}f}"
 

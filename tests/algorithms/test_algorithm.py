@@ -35,9 +35,7 @@ def responding(**settings: Any) -> tuple[Any, Any]:
     return task, state
 
 
-def test_a_lambda_step_moves_lambda_by_the_slope_of_the_validation_loss_and_nothing_else() -> (
-    None
-):
+def test_a_lambda_step_moves_only_lambda_by_the_slope_of_the_validation_loss() -> None:
     task, state = responding()
     weights = copy.deepcopy(state.learner.hypernetwork.state_dict())
     start, ((x, labels),) = state.lam.detach().clone(), next_validation(task, state)

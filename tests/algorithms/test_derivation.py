@@ -1,4 +1,4 @@
-"""Algorithms 3, 4 and 5 against their pseudo-code: what sets each apart from the next."""
+"""Algorithms 3, 4 and 5 against their pseudo-code: what sets each apart."""
 
 import copy
 import math
@@ -51,7 +51,7 @@ def test_algorithm_5_keeps_its_noise_for_t_train_steps_and_then_draws_it_anew(
 
 
 @pytest.mark.parametrize("kind", ["population", "hyper-population"])
-def test_a_population_keeps_its_lambdas_for_t_train_steps_and_then_goes_on_from_the_least_validation_loss(
+def test_a_population_keeps_lambdas_for_t_train_steps_then_goes_on_from_the_least_loss(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task, state = begun_as_in_the_paper(

@@ -252,9 +252,7 @@ def after_a_step(learner: NetworkModel, gradients: Sequence[Tensor]) -> list[Ten
     return [parameter.detach() for parameter in network.parameters()]
 
 
-def test_a_reward_is_what_the_image_adds_to_a_step_of_adamw_along_the_validation_gradient() -> (
-    None
-):
+def test_a_reward_is_what_an_image_adds_to_adamws_step_along_the_val_gradient() -> None:
     images = torch.randn(26, 3, 8, 8, generator=seeded(0)).double()
     labels = torch.arange(26) % 2
     learner = learner_after_some_steps(images[6:16], labels[6:16])

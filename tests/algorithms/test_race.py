@@ -162,9 +162,7 @@ def test_calibration_undoes_a_scale_of_the_logits() -> None:
     assert loss(logits) <= float(Classification().loss(logits, labels))
 
 
-def test_a_move_that_exchanges_two_classes_of_many_has_a_large_gap_though_most_images_are_recognised() -> (
-    None
-):
+def test_a_move_that_exchanges_two_classes_of_many_has_a_large_gap() -> None:
     labels = torch.arange(400) % 40
     logits = 5.0 * F.one_hot(labels, 40)
     noise = 0.1 * torch.randn(400, 40, generator=torch.Generator().manual_seed(0))

@@ -23,7 +23,7 @@ APART = [separate, linearized]
 
 
 class Deep(nn.Module):
-    """Smooth, so that finite differences hold; BatchNorm mixes the images of a batch."""
+    """Smooth, so that finite differences hold; BatchNorm mixes a batch's images."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -113,9 +113,7 @@ class WithoutForwardMode(nn.Module):
         return found
 
 
-def test_a_layer_without_forward_mode_is_searched_with_by_differences_and_refused_otherwise() -> (
-    None
-):
+def test_a_layer_without_forward_mode_is_searched_by_differences_or_refused() -> None:
     settings: Any = {
         name: value
         for name, value in SMALL_SETTINGS.items()

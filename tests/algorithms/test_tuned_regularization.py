@@ -86,9 +86,7 @@ def test_a_tuned_weight_decay_without_noise_is_that_of_sgd(response: str) -> Non
         )
 
 
-def test_the_penalty_is_half_the_weight_decay_of_each_image_times_its_squared_norm() -> (
-    None
-):
+def test_the_penalty_is_half_of_weight_decay_times_squared_norm_of_each_image() -> None:
     task, state = begun_with("dropout,weight-decay")
     for parameter in state.learner.hypernetwork.response_parameters():
         nn.init.normal_(parameter, generator=torch.Generator().manual_seed(0))
@@ -110,9 +108,7 @@ def test_the_penalty_is_half_the_weight_decay_of_each_image_times_its_squared_no
     )
 
 
-def test_the_weights_answer_weight_decay_alone_where_nothing_else_is_tuned_through_them() -> (
-    None
-):
+def test_weights_answer_weight_decay_alone_if_nothing_else_acts_through_them() -> None:
     """Of the joint search: operations and dropout of the input leave the response of
     the weights as it is.
     """

@@ -116,13 +116,16 @@ def test_every_default_that_is_shown_is_the_one_that_is_taken() -> None:
 
 
 VALUES: dict[str, Any] = {
-    "image_size": 40, "train_size": 300, "val_size": 100, "split_seed": 7, "data_root": "else where", "download": True,
-    "skip_broken": True, "model": "resnet-18", "epochs": 12, "learning_rate": 0.125, "flip": False, "crop_padding": 0,
+    "image_size": 40, "train_size": 300, "val_size": 100, "split_seed": 7,
+    "data_root": "else where", "download": True, "skip_broken": True,
+    "model": "resnet-18", "epochs": 12, "learning_rate": 0.125, "flip": False,
+    "crop_padding": 0,
     "sharing": "conv+bn", "val_steps": 0, "seed": 4294967295, "space": "pba",
     "operations": "-Rotate,-Color", "start": "Invert=0.5", "ranges": "ShearX=0:0.1",
     "fill": "0.25,0.5,1", "algorithm": "population", "weight_sigma": 0.25,
-    "baseline_like": "svhn", "learning_rate_schedule": "plateau", "lambda_betas": "0.5,0.75", "levels": "-5,1000.5",
-    "init_from": "digits", "pretrained": "weights.pth", "freeze": "2", "fast": True, "val_batch_size": "half",
+    "baseline_like": "svhn", "learning_rate_schedule": "plateau",
+    "lambda_betas": "0.5,0.75", "levels": "-5,1000.5", "init_from": "digits",
+    "pretrained": "weights.pth", "freeze": "2", "fast": True, "val_batch_size": "half",
     "tune": "augmentation,input-dropout",
 }  # fmt: skip
 

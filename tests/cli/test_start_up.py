@@ -24,7 +24,8 @@ for arguments in (["--help"], ["--version"], ["policies"], ["presets"], ["operat
         main(arguments)
     except SystemExit:
         pass
-print([name for name in {SLOW} if name in sys.modules], os.environ["OMP_WAIT_POLICY"], file=sys.stderr)
+print([name for name in {SLOW} if name in sys.modules], \
+os.environ["OMP_WAIT_POLICY"], file=sys.stderr)
 """
 
 

@@ -156,8 +156,9 @@ def test_the_baseline_is_the_datasets_and_each_part_can_be_set() -> None:
 
 
 SEARCHED: dict[str, Any] = {
-    "data": "my/photos", "model": "wrn-10-1", "epochs": 7, "image_size": 16, "split_seed": 4, "classes": "list.txt",
-    "flip": True, "crop_padding": 2, "train_size": 50, "seed": 8, "algorithm": "lookahead",
+    "data": "my/photos", "model": "wrn-10-1", "epochs": 7, "image_size": 16,
+    "split_seed": 4, "classes": "list.txt", "flip": True, "crop_padding": 2,
+    "train_size": 50, "seed": 8, "algorithm": "lookahead",
 }  # fmt: skip
 OF_FOLDER = {"image_size": 16, "split_seed": 4}
 BASELINE = {"flip": True, "crop_padding": 2}

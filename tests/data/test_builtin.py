@@ -156,7 +156,7 @@ def write_imagenet(root: Path, parts: tuple[str, ...] = ("train", "val")) -> Non
                 image.save(root / "imagenet" / part / wnid / f"{wnid}_{index}.JPEG")
 
 
-def test_imagenet_is_searched_on_its_training_folder_and_tested_on_its_validation_folder(
+def test_imagenet_is_searched_on_its_training_and_tested_on_its_validation_folder(
     tmp_path: Path,
 ) -> None:
     write_imagenet(tmp_path)

@@ -121,7 +121,8 @@ def test_named_data_deep_images_and_several_labels_can_be_prepared(
 def test_an_interrupted_call_is_done_again_to_the_same_files(tmp_path: Path) -> None:
     folder, out = write_folder(tmp_path / "images", 9), tmp_path / "out"
     script = f"""import os, hba.data
-hba.data.prepare({str(folder)!r}, {str(out)!r}, image_size={SIZE}, on_read=lambda *_: os.kill(os.getpid(), 9))"""
+hba.data.prepare({str(folder)!r}, {str(out)!r}, image_size={SIZE}, \
+on_read=lambda *_: os.kill(os.getpid(), 9))"""
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
     good = (folder / "dog" / "002.png").read_bytes()
     (folder / "dog" / "002.png").write_bytes(b"no picture")

@@ -24,7 +24,8 @@ INVERT = Schedule(
 )
 N_STEPS = 2 * 5
 SETTINGS: dict[str, Any] = {
-    "model": "wrn-10-1", "epochs": 2, "batch_size": 6, "device": "cpu", "image_size": 8, "seeds": 2, "against": "none",
+    "model": "wrn-10-1", "epochs": 2, "batch_size": 6, "device": "cpu", "image_size": 8,
+    "seeds": 2, "against": "none",
 }  # fmt: skip
 
 

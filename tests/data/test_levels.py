@@ -37,10 +37,15 @@ def write_folder(folder: Path, highest: float, dtype: Any = np.uint16) -> Path:
 def test_pixels_are_on_the_scale_of_their_type_or_on_the_given_one(
     tmp_path: Path,
 ) -> None:
-    cases: tuple[tuple[float, Any, tuple[float, float] | None, tuple[float, float]], ...] = (
-        (60000, np.uint16, None, (0, 65535)), (0.9, np.float32, None, (0, 1)), (4095, np.uint16, (0, 4095), (0, 4095)),
-        (4095, np.uint16, (100, 3000), (100, 3000)), (255, np.float32, (0, 255), (0, 255)),
-    )  # fmt: skip
+    cases: tuple[
+        tuple[float, Any, tuple[float, float] | None, tuple[float, float]], ...
+    ] = (
+        (60000, np.uint16, None, (0, 65535)),
+        (0.9, np.float32, None, (0, 1)),
+        (4095, np.uint16, (0, 4095), (0, 4095)),
+        (4095, np.uint16, (100, 3000), (100, 3000)),
+        (255, np.float32, (0, 255), (0, 255)),
+    )
     for case, (highest, dtype, levels, (low, high)) in enumerate(cases):
         folder = write_folder(tmp_path / str(case), highest, dtype)
         search = load_search_data(config_of(folder, levels=levels))

@@ -54,7 +54,7 @@ def numbers_of(*parts: Pool) -> list[int]:
 
 @st.composite
 def sources_with_sizes(draw: st.DrawFn) -> tuple[Source, int, int]:
-    """A source without pools of its own for validation and test, and sizes that fit it."""
+    """A source without its own pools for validation and test, and sizes that fit it."""
     source = source_of(draw(COUNTS))
     n_classes = len(source.class_names)
     n_available = len(split(source, None, None, 0).available)
@@ -78,7 +78,7 @@ def test_parts_are_disjoint_exact_in_size_and_hold_every_class(
 
 @EXAMPLES
 @given(COUNTS, SEEDS, st.booleans())
-def test_by_default_a_fifth_is_test_a_fifth_of_the_rest_validation_and_all_the_rest_training(
+def test_by_default_a_fifth_is_test_a_fifth_of_the_rest_validation_the_rest_training(
     counts: list[int], seed: int, own_test: bool
 ) -> None:
     source = source_of(counts, own_test=own_test)

@@ -1,4 +1,4 @@
-"""Tables, saved datasets and .npz files: columns, labels, splits, and what is refused."""
+"""Tables, saved datasets, .npz files: columns, labels, splits, and what is refused."""
 
 import warnings
 from pathlib import Path

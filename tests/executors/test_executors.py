@@ -133,7 +133,8 @@ def note(folder, shared, step_done):
     time.sleep(600)
 
 if __name__ == "__main__":
-    next(ProcessExecutor(torch.device("cpu"), 1).run(note, [{folder!r}], Shared(), None))
+    next(ProcessExecutor(torch.device("cpu"), 1).run(note, [{folder!r}], Shared(), \
+None))
 """
 
 

@@ -1,4 +1,4 @@
-"""The check of exported files finds what differs; regularizers are left out, and named."""
+"""The check of exported files finds what differs, and names omitted regularizers."""
 
 import ast
 import dataclasses

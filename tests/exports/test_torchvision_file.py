@@ -1,4 +1,4 @@
-"""Files for torchvision augment as the schedule does, pixel by pixel, and without hba."""
+"""Files for torchvision augment as the schedule does, pixel by pixel, without hba."""
 
 import ast
 import copy

@@ -149,7 +149,7 @@ GRADIENT_CASES = [
 
 @each("per_image", [True, False])
 @each(("make", "shape"), GRADIENT_CASES)
-def test_gradients_with_respect_to_lambda_images_and_parameters_equal_finite_differences(
+def test_gradients_of_lambda_images_and_parameters_equal_finite_differences(
     make: Callable[[], nn.Module], shape: tuple[int, ...], per_image: bool
 ) -> None:
     hyper = random_hyper(make)

@@ -21,8 +21,9 @@ from hba.policy.spaces import SPACES
 from hba.schedule.schedule import Schedule
 
 ORDER = (
-    "Rotate", "TranslateX", "TranslateY", "Brightness", "Color", "Invert", "Sharpness", "Posterize", "ShearX",
-    "Solarize", "ShearY", "Equalize", "AutoContrast", "Cutout", "Contrast",
+    "Rotate", "TranslateX", "TranslateY", "Brightness", "Color", "Invert", "Sharpness",
+    "Posterize", "ShearX", "Solarize", "ShearY", "Equalize", "AutoContrast", "Cutout",
+    "Contrast",
 )  # fmt: skip
 """The order in PBA's files: that of a dictionary of these names in Python 2, where PBA
 was written.
@@ -240,10 +241,16 @@ def test_the_published_schedules_have_their_known_segments_and_values() -> None:
         5,
     ]
     for column, value in {
-        "Rotate.1.magnitude": 9.0, "TranslateX.1.probability": 0.3, "TranslateX.1.magnitude": 7 / 32,
-        "Solarize.1.magnitude": 205.0, "Contrast.1.magnitude": 0.28, "Color.2.magnitude": 1.18,
-        "Solarize.2.probability": 0.6, "Solarize.2.magnitude": 256.0, "Cutout.2.magnitude": 2 / 32,
-    }.items():  # fmt: skip
+        "Rotate.1.magnitude": 9.0,
+        "TranslateX.1.probability": 0.3,
+        "TranslateX.1.magnitude": 7 / 32,
+        "Solarize.1.magnitude": 205.0,
+        "Contrast.1.magnitude": 0.28,
+        "Color.2.magnitude": 1.18,
+        "Solarize.2.probability": 0.6,
+        "Solarize.2.magnitude": 256.0,
+        "Cutout.2.magnitude": 2 / 32,
+    }.items():
         assert cell(schedule, 12, column) == cell(schedule, 33, column) == value, column
     other = read_pba_schedule(published("rsvhn_16_wrn.txt"), 160)
     assert other.provenance["segments"] == [

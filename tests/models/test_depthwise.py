@@ -1,4 +1,4 @@
-"""Depthwise convolutions of small maps: the gradients are those of PyTorch's own layer."""
+"""Depthwise convolutions of small maps: gradients are those of PyTorch's own layer."""
 
 import copy
 

@@ -43,7 +43,7 @@ def build(
     return build_model(model, n_classes, seed, 32, Start.of(model, str(source)))
 
 
-def test_all_but_a_head_for_other_classes_comes_from_the_file_and_the_head_from_the_seed(
+def test_all_but_a_head_for_other_classes_is_from_the_file_and_the_head_from_the_seed(
     tmp_path: Path,
 ) -> None:
     weights, path = pretrained().state_dict(), tmp_path / "weights.pt"

@@ -111,7 +111,7 @@ def test_the_displacement_is_a_spline_within_its_bound() -> None:
 
 
 def test_erase_covers_the_rectangle_that_torchvision_s_would() -> None:
-    """For the same share, aspect and place; one that does not fit is cut to the image."""
+    """For the same share, aspect and place; cut to the image if it does not fit."""
     images, uniforms = (
         random_images((300, 3, 20, 31), seed=7),
         torch.rand(300, 4, generator=seeded(8)),

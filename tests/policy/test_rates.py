@@ -45,7 +45,7 @@ def test_slots_are_applied_as_often_as_hba_draws_them_at_each_step(
 
 
 def test_two_slots_by_hand() -> None:
-    """Slot 0 is first where it fires alone, and in half of the cases where both fire."""
+    """Slot 0 is first where it fires alone, and half of the time where both fire."""
     both = 0.5 * 0.2
     first, second = applied([0.5, 0.2], [0.25, 0.5])
     assert first == pytest.approx([0.75 * (0.5 - both / 2), 0.75 * (0.2 - both / 2)])

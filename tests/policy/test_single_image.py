@@ -29,7 +29,7 @@ COUNTED = SearchSpace(
 def random_row(
     space: SearchSpace, seed: int, probability: float | None = None
 ) -> Tensor:
-    """Values (n,) drawn uniformly from their ranges, float32; probabilities as given."""
+    """Values (n,) drawn from their ranges, float32; probabilities as given."""
     low, high = torch.tensor(space.ranges).unbind(1)
     row = torch.lerp(
         low, high, torch.rand(space.n, generator=torch.Generator().manual_seed(seed))

@@ -1,4 +1,4 @@
-"""The contest: which rows are left, what is held out, and what a planted symmetry does."""
+"""The contest: which rows are left, what is held out, what a planted symmetry does."""
 
 from pathlib import Path
 
@@ -40,9 +40,7 @@ def losses(
     }
 
 
-def test_rows_that_are_clearly_behind_are_left_out_though_images_differ_more_than_rows() -> (
-    None
-):
+def test_rows_clearly_behind_are_left_out_though_images_differ_more_than_rows() -> None:
     found = losses({"worse": 0.2, "best": 0.0, "close": 0.001, "worst": 1.0})
     assert survivors(found, 10) == ["best", "close"]
     assert survivors(found, 1) == ["best"]
@@ -64,9 +62,7 @@ def test_of_equal_rows_few_are_left_out(seed: int) -> None:
     assert np.mean(kept) > 8
 
 
-def test_a_training_that_diverged_is_left_out_and_the_first_of_equal_rows_is_taken() -> (
-    None
-):
+def test_a_diverged_training_is_left_out_and_the_first_of_equal_rows_is_taken() -> None:
     same = np.ones(N)
     found = {"recipe": [same], "search": [same], "diverged": [np.full(N, DIVERGED)]}
     assert survivors(found, 10) == ["recipe", "search"]
@@ -103,9 +99,7 @@ def test_seeds_hold_out_parts_that_are_stratified_and_cover_all_images_once() ->
     assert len(data.train) == 50
 
 
-def test_of_validation_images_that_are_apart_a_part_is_trained_on_where_the_test_trains_on_them() -> (
-    None
-):
+def test_a_part_of_separate_validation_images_is_trained_on_if_the_test_does() -> None:
     train, val = two_sides(40, seed=0), two_sides(10, seed=1)
     images = SearchData("d", ("left", "right"), train, val)
     data, folds = contest_data(images, has_own_val=True)
@@ -146,9 +140,7 @@ def test_symmetries_of_recipes_are_those_that_they_apply() -> None:
     assert symmetries_in("randaugment", names) == set()
 
 
-def test_none_and_randaugment_are_always_compared_and_the_search_yields_to_equal_rows() -> (
-    None
-):
+def test_none_and_randaugment_always_compete_and_the_search_yields_to_equals() -> None:
     found = RECIPES["photo"].make()
     assert rows_of_contest(found, 3) == ("none", "randaugment", FOUND)
     assert rows_of_contest(None, 3)[:2] == ("none", "randaugment")

@@ -95,9 +95,7 @@ def test_the_installed_weights_know_the_classes_of_their_own_head() -> None:
     )
 
 
-def test_a_new_head_depends_on_the_seed_only_in_the_first_training_of_a_process_too() -> (
-    None
-):
+def test_a_new_head_depends_only_on_the_seed_in_a_first_training_too() -> None:
     start = Start.of(LITE, TIMM)
     timm_networks._read_from_timm.cache_clear()
     first, second, other = (
@@ -161,7 +159,7 @@ def test_a_package_without_its_weights_and_a_hub_out_of_reach_are_told_and_left_
 def short_run(
     folder: Path, callback: hba.AutoCallback | None = None, **given: Any
 ) -> hba.AutoResult:
-    """A run that chooses between a network from random weights and the installed one."""
+    """A run that chooses between random weights and the installed network."""
     train, test = (
         [*zip(one.images, one.labels.tolist(), strict=True)]
         for one in (two_sides(60, 0), two_sides(40, 1))

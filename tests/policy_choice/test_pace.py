@@ -81,7 +81,7 @@ class SlowSteps(AutoCallback):
 def timed_run(
     folder: Path, monkeypatch: pytest.MonkeyPatch, factor: float, first_phase: str
 ) -> tuple[Any, float]:
-    """A run on a clock that counts steps only, and its time as a share of its budget."""
+    """A run whose clock counts only steps, and its time as a share of its budget."""
     train, test = (
         [*zip(one.images, one.labels.tolist(), strict=True)]
         for one in (two_sides(60, 0), two_sides(20, 1))

@@ -70,9 +70,7 @@ def test_the_start_is_that_of_the_search_with_the_mean_spread() -> None:
     )
 
 
-def test_another_spread_leaves_probabilities_bare_where_magnitudes_alone_are_spread() -> (
-    None
-):
+def test_another_spread_leaves_probabilities_bare_if_only_magnitudes_have_one() -> None:
     schedule = found()
     assert respread(schedule, None) is schedule
     assert (respread(schedule, 0.25).spread == 0.25).all()

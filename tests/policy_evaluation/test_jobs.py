@@ -30,7 +30,8 @@ from hba.training.metrics import Measured
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 INVERT = one_operation("Invert", [[0.0], [1.0]])
 SETTINGS: dict[str, Any] = {
-    "model": "mlp-8", "epochs": 1, "batch_size": 6, "device": "cpu", "image_size": 8, "against": "none"
+    "model": "mlp-8", "epochs": 1, "batch_size": 6, "device": "cpu", "image_size": 8,
+    "against": "none",
 }  # fmt: skip
 N_STEPS = 4
 pytestmark = pytest.mark.usefixtures("no_process_is_left")

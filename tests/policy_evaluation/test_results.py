@@ -27,7 +27,8 @@ from hba.training.trainer import train
 
 DIM = one_operation("Brightness", [[1.0, 0.5]])
 SETTINGS: dict[str, Any] = {
-    "model": "wrn-10-1", "epochs": 1, "batch_size": 20, "device": "cpu", "seeds": 3, "against": "none"
+    "model": "wrn-10-1", "epochs": 1, "batch_size": 20, "device": "cpu", "seeds": 3,
+    "against": "none",
 }  # fmt: skip
 
 

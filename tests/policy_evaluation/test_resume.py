@@ -22,8 +22,8 @@ from hba.training.metrics import Measured
 
 DIM = one_operation("Brightness", [[1.0, 0.5], [0.5, 0.9]])
 SETTINGS: dict[str, Any] = {
-    "model": "mlp-8", "epochs": 2, "batch_size": 20, "device": "cpu", "seeds": 2, "learning_rate": 0.1,
-    "against": ("none", "final"),
+    "model": "mlp-8", "epochs": 2, "batch_size": 20, "device": "cpu", "seeds": 2,
+    "learning_rate": 0.1, "against": ("none", "final"),
 }  # fmt: skip
 
 

@@ -41,8 +41,10 @@ FOLDER = "runs/animals-network"
 ALSO = """
 import sys
 images = torch.load("images.pt")
-torch.save([probabilities, *(network(images[:n]).softmax(dim=1) for n in (1, 7, len(images)))], "found.pt")
-assert not [name for name in sys.modules if name.partition(".")[0] in ("hba", "torchvision", "timm")]
+torch.save([probabilities, *(network(images[:n]).softmax(dim=1) \
+for n in (1, 7, len(images)))], "found.pt")
+assert not [name for name in sys.modules if name.partition(".")[0] in \
+("hba", "torchvision", "timm")]
 """
 
 
@@ -284,7 +286,7 @@ def test_several_labels_have_a_probability_each(tmp_path: Path) -> None:
     ],
 )
 def test_networks_are_exported_for_any_number_of_images(name: str, size: int) -> None:
-    """exported() itself compares the program with the module, one by one and together."""
+    """exported() itself compares program and module, one by one and together."""
     if name.startswith("timm:"):
         pytest.importorskip("timm", reason="needs the extra timm")
     network = (

@@ -52,7 +52,7 @@ def test_only_what_is_not_frozen_differs_after_a_search(
     )
 
 
-def test_images_are_standardised_as_the_weights_want_it_and_otherwise_where_that_is_asked_for(
+def test_images_are_standardised_as_the_weights_want_it_or_as_is_asked_for(
     weights: Path,
 ) -> None:
     data = small_data()

@@ -168,8 +168,9 @@ def test_pca_jitter_adds_the_eigenvectors_times_eigenvalues_times_alpha() -> Non
 @each(
     ("box", "size"),
     [
-        ((0, 0, 12, 10), 12), ((2, 3, 6, 6), 6), ((1, 2, 4, 4), 12), ((1, 2, 4, 4), 8), ((8, 6, 4, 4), 4),
-        ((3, 1, 5, 7), 9), ((0, 9, 12, 1), 5), ((11, 0, 1, 1), 3), ((0, 0, 12, 10), 5),
+        ((0, 0, 12, 10), 12), ((2, 3, 6, 6), 6), ((1, 2, 4, 4), 12),
+        ((1, 2, 4, 4), 8), ((8, 6, 4, 4), 4), ((3, 1, 5, 7), 9),
+        ((0, 9, 12, 1), 5), ((11, 0, 1, 1), 3), ((0, 0, 12, 10), 5),
     ],
 )  # fmt: skip
 def test_a_box_is_cut_out_and_resized_as_torchvision_does_without_antialiasing(

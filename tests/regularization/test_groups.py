@@ -90,9 +90,7 @@ def test_dropout_of_the_input_keeps_the_mean_and_has_the_variance_of_its_rate() 
         np.testing.assert_allclose(image[image != 0], value / (1 - rate), rtol=1e-6)
 
 
-def test_a_rate_of_0_leaves_every_bit_and_others_change_the_image_by_the_generator_alone() -> (
-    None
-):
+def test_rate_0_leaves_every_bit_and_others_change_by_the_generator_alone() -> None:
     images, rate = (
         torch.rand(4, 5, 11, 9, generator=seeded(9)),
         torch.tensor([0.0, 0.4, 0.0, 0.4]),

@@ -160,8 +160,8 @@ def results_of(
         rows.append(row)
     n_images = sum(classes)
     return EvaluationResult(
-        rows=tuple(rows), settings={}, train_images=9, test_images=n_images, skipped_images=0, fingerprints={},
-        environment={}, wall_seconds=60.0,
+        rows=tuple(rows), settings={}, train_images=9, test_images=n_images,
+        skipped_images=0, fingerprints={}, environment={}, wall_seconds=60.0,
     )  # fmt: skip
 
 

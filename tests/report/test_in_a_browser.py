@@ -25,7 +25,8 @@ BACKGROUNDS = {"light": (253, 252, 250), "dark": (23, 24, 26)}
 OPENED = """
 import json, sys
 from PySide6.QtCore import QTimer, QUrl
-from PySide6.QtWebEngineCore import QWebEnginePage, QWebEngineSettings, QWebEngineUrlRequestInterceptor
+from PySide6.QtWebEngineCore import QWebEnginePage, QWebEngineSettings, \
+QWebEngineUrlRequestInterceptor
 from PySide6.QtWebEngineWidgets import QWebEngineView
 from PySide6.QtWidgets import QApplication
 
@@ -35,9 +36,11 @@ MEASURED = RIGHT + '''JSON.stringify({
     window: innerWidth,
     dark: matchMedia("(prefers-color-scheme: dark)").matches,
     background: getComputedStyle(document.body).backgroundColor,
-    flat: [...document.querySelectorAll("svg")].filter(svg => svg.getBoundingClientRect().height < 20).length,
+    flat: [...document.querySelectorAll("svg")]\
+.filter(svg => svg.getBoundingClientRect().height < 20).length,
     outside: [...document.querySelectorAll("h1, h2, h3, p, figcaption")]
-        .filter(one => { const box = one.getBoundingClientRect(); return box.right > innerWidth + 1 || box.left < -1; })
+        .filter(one => { const box = one.getBoundingClientRect(); \
+return box.right > innerWidth + 1 || box.left < -1; })
         .map(one => one.textContent),
     beyond: [...document.querySelectorAll("main .dots, main pre")]
         .filter(one => rightOf(one) > rightOf(document.querySelector("main")) + 1)
@@ -68,7 +71,8 @@ def answer(found):
     print(json.dumps({**json.loads(found), "asked": asked, "said": said}))
     application.quit()
 
-view.loadFinished.connect(lambda ok: QTimer.singleShot(200, lambda: page.runJavaScript(MEASURED, answer)))
+view.loadFinished.connect(lambda ok: QTimer.singleShot(200, \
+lambda: page.runJavaScript(MEASURED, answer)))
 view.load(QUrl.fromLocalFile(file))
 QTimer.singleShot(60_000, application.quit)
 application.exec()

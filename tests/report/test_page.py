@@ -234,17 +234,19 @@ def results_of(
     """
     right = {label: {label: 10} for label in range(n_classes)}
     rows = [
-        {"name": name, "definition": "", "seeds": [0, 1], "test_error_percent": errors, "mean": 1.5, "std": 0.7,
-         "confusion": found}
+        {"name": name, "definition": "", "seeds": [0, 1], "test_error_percent": errors,
+         "mean": 1.5, "std": 0.7, "confusion": found}
         for name, found, errors in (
-            ("mine", confusion, [1.0, 2.0]), ("final", confusion, [1.0, 2.0]), ("none", [right, None], [0.5, 0.6])
+            ("mine", confusion, [1.0, 2.0]), ("final", confusion, [1.0, 2.0]),
+            ("none", [right, None], [0.5, 0.6]),
         )
     ]  # fmt: skip
     content = {
         "settings": {"epochs": 1, "model": "m", "data": "d"}, "rows": rows,
         "class_names": [f"<i>{label}" for label in range(n_classes)],
-        "train_images": 1, "test_images": 10 * n_classes, "skipped_images": 0, "fingerprints": {}, "device": "cpu",
-        "device_name": "", "n_threads": 1, "python": "3", "packages": {},
+        "train_images": 1, "test_images": 10 * n_classes, "skipped_images": 0,
+        "fingerprints": {}, "device": "cpu", "device_name": "", "n_threads": 1,
+        "python": "3", "packages": {},
     }  # fmt: skip
     (folder / "results.json").write_text(json.dumps(content), encoding="utf-8")
     hba.write_report(folder)

@@ -247,7 +247,7 @@ def test_a_mask_fill_that_the_mask_cannot_hold_is_refused() -> None:
 
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
 def test_a_policy_moves_masks_of_a_batch_with_their_images(interpolation: str) -> None:
-    """Each mask as `moved` moves it by the draw of its image; without a move, it stays."""
+    """Each mask as `moved` moves it by its image's draw; without a move, it stays."""
     schedule = geometric_schedule(interpolation)
     policy = schedule.policy(0, mask_fill=255)
     images = torch.rand(8, 3, *SIZE)

@@ -128,8 +128,9 @@ def test_regularizers_of_images_in_version_3_are_operations_now() -> None:
         "BrightnessJitter", "ContrastJitter", "Saturation", "Hue", "Noise", "Erase",
     ]  # fmt: skip
     magnitudes = {
-        "Zoom": 0.4, "Shear": 20.0, "Rotation": 30.0, "PaddedCrop": 0.25, "Rotate.1": 12.0,
-        "BrightnessJitter": 0.25, "ContrastJitter": 0.5, "Saturation": 0.75, "Hue": 0.2,
+        "Zoom": 0.4, "Shear": 20.0, "Rotation": 30.0, "PaddedCrop": 0.25,
+        "Rotate.1": 12.0, "BrightnessJitter": 0.25,
+        "ContrastJitter": 0.5, "Saturation": 0.75, "Hue": 0.2,
         # An input deviation of 0.12 is 0.03 in [0, 1], of which U(0, m) has the root
         # mean square m / sqrt(3).
         "Noise": 0.03 * 3**0.5,

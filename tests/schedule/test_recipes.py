@@ -283,8 +283,8 @@ def test_timm_has_the_other_numbers_of_timm() -> None:
     ).transforms
     by_name = {type(one).__name__: one for one in transforms}
     assert [*by_name] == [
-        "RandomResizedCropAndInterpolation", "RandomHorizontalFlip", "RandAugment", "MaybeToTensor", "Normalize",
-        "RandomErasing",
+        "RandomResizedCropAndInterpolation", "RandomHorizontalFlip", "RandAugment",
+        "MaybeToTensor", "Normalize", "RandomErasing",
     ]  # fmt: skip
     crop, erasing = (
         by_name["RandomResizedCropAndInterpolation"],
@@ -337,9 +337,7 @@ def test_none_changes_nothing_and_begins_searches_of_every_space() -> None:
     assert torch.equal(schedule.policy(0)(images), images)
 
 
-def test_a_recipe_takes_the_mean_colour_of_the_training_images_unless_it_was_given_another() -> (
-    None
-):
+def test_a_recipe_takes_the_mean_training_colour_unless_it_was_given_another() -> None:
     train = LabelledImages(
         torch.full((2, 3, 16, 16), 51, dtype=torch.uint8),
         torch.zeros(2, dtype=torch.int64),

@@ -206,7 +206,8 @@ def test_a_regularizer_has_no_spread() -> None:
 
 def test_regularizers_have_their_values_by_name() -> None:
     assert both().regularization(2) == alone().regularization(2) == {
-        "dropout.fc1": 0.31, "weight_decay": 0.01, "label_smoothing": 0.25, "input_dropout.rate": 0.4,
+        "dropout.fc1": 0.31, "weight_decay": 0.01, "label_smoothing": 0.25,
+        "input_dropout.rate": 0.4,
     }  # fmt: skip
     assert both().without_regularizers().regularization(0) == {}
     whole = SearchSpace(
@@ -217,9 +218,7 @@ def test_regularizers_have_their_values_by_name() -> None:
     assert Schedule(whole, np.array([[6.25]])).regularization(0) == {"n": 6.0}
 
 
-def test_transform_and_policy_have_the_operations_alone_and_say_what_they_leave_out() -> (
-    None
-):
+def test_transform_and_policy_have_operations_alone_and_say_what_they_omit() -> None:
     schedule, names = (
         both(spread=0.5),
         r"dropout\.fc1, weight_decay, label_smoothing, input_dropout\.rate",

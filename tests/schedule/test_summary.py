@@ -98,11 +98,13 @@ def test_means_are_over_copies_and_strength_is_of_each_copy() -> None:
 def test_strength_is_how_far_a_magnitude_is_from_doing_nothing() -> None:
     for name, magnitude, strength in [
         # What does nothing is at an end of the range, or in the middle of [0.1, 1.9].
-        ("ShearX", 0.3, 1.0), ("ShearX", 0.0, 0.0), ("TranslateY", 0.09, 0.2), ("Cutout", 0.05, 0.25),
-        ("Brightness", 1.0, 0.0), ("Color", 0.1, 1.0), ("Contrast", 1.9, 1.0), ("Sharpness", 1.45, 0.5),
+        ("ShearX", 0.3, 1.0), ("ShearX", 0.0, 0.0), ("TranslateY", 0.09, 0.2),
+        ("Cutout", 0.05, 0.25), ("Brightness", 1.0, 0.0), ("Color", 0.1, 1.0),
+        ("Contrast", 1.9, 1.0), ("Sharpness", 1.45, 0.5),
         # The higher the magnitude, the weaker: bits kept of 8, and levels below 256
         # that stay.
-        ("Posterize", 8.0, 0.0), ("Posterize", 6.0, 0.25), ("Solarize", 0.0, 1.0), ("Solarize", 255.0, 1 / 256),
+        ("Posterize", 8.0, 0.0), ("Posterize", 6.0, 0.25), ("Solarize", 0.0, 1.0),
+        ("Solarize", 255.0, 1 / 256),
     ]:  # fmt: skip
         (summary,) = summarize(schedule_of([name], [[1.0, magnitude]]), (0,))
         assert summary.strength == pytest.approx((strength,), abs=1e-12), name

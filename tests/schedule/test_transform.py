@@ -52,7 +52,7 @@ def dimming(*factors: float) -> Schedule:
 
 
 def full_schedule() -> Schedule:
-    """One row: all 15 operations, each with probability 0.7 and far from doing nothing."""
+    """One row: all 15 operations, each of probability 0.7 and far from no effect."""
     low, high = np.array(SearchSpace().ranges).T
     return Schedule(SearchSpace(), (0.3 * low + 0.7 * high)[None])
 
@@ -464,7 +464,7 @@ def test_every_image_draws_around_the_row_by_the_spread_of_the_place() -> None:
 
 
 def test_a_pickle_does_not_depend_on_calls() -> None:
-    """Hugging Face datasets know by it whether the result of a map is in their cache."""
+    """Hugging Face datasets know by it if the result of a map is in their cache."""
     for transform, image in (
         (full_schedule().with_spread(0.5).transform(), array(8, 8, 3)),
         (full_schedule().transform(), levels(4, 3, 8, 8)),

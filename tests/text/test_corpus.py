@@ -17,9 +17,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_vocabulary_has_the_most_frequent_words_and_of_equal_ones_the_first_in_the_alphabet() -> (
-    None
-):
+def test_a_vocabulary_has_the_most_frequent_words_then_the_first_by_alphabet() -> None:
     """<unk> and <eos> are in it once, however frequent they are."""
     words = [*"dcbadcde"]
     assert Vocabulary.of(words, 100).words == (
@@ -39,7 +37,7 @@ def test_a_vocabulary_has_the_most_frequent_words_and_of_equal_ones_the_first_in
     )
 
 
-def test_texts_are_numbered_by_the_words_of_the_training_text_and_every_line_ends_in_a_word(
+def test_texts_are_numbered_by_words_of_the_training_text_and_lines_end_in_a_word(
     folder: Path,
 ) -> None:
     corpus = Corpus.read(folder, 100)

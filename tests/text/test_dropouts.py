@@ -123,9 +123,7 @@ def all_kinds(rate: float) -> list[tuple[RatedDropout, tuple[Any, ...]]]:
     ]
 
 
-def test_a_rate_of_zero_and_eval_mode_keep_all_and_draw_nothing_and_a_rate_of_one_keeps_nothing() -> (
-    None
-):
+def test_rate_0_and_eval_mode_keep_all_and_draw_nothing_and_rate_1_keeps_none() -> None:
     for rate, training in ((0.0, True), (0.5, False)):
         for dropout, arguments in all_kinds(rate):
             before = torch.get_rng_state()

@@ -76,7 +76,7 @@ def test_in_eval_mode_it_is_pytorchs_lstm(n_layers: int) -> None:
     ("name", "dropped"),
     [("weights", ("weight_hh_l0", "weight_hh_l1")), ("hidden", ("weight_ih_l1",))],
 )
-def test_dropout_of_weights_and_of_hidden_states_acts_where_zeros_in_pytorchs_lstm_would(
+def test_dropout_of_weights_and_hidden_states_acts_where_zeros_in_pytorchs_lstm_would(
     name: str, dropped: tuple[str, ...]
 ) -> None:
     """Everything is dropped: the recurrent weights of all layers, or the states between
@@ -97,9 +97,7 @@ def test_dropout_of_weights_and_of_hidden_states_acts_where_zeros_in_pytorchs_ls
     )
 
 
-def test_dropout_of_the_output_acts_behind_the_last_layer_and_not_on_what_is_carried() -> (
-    None
-):
+def test_output_dropout_acts_behind_the_last_layer_not_on_what_is_carried() -> None:
     network, passage = small_network().train(), some_passage()
     network.output.p = 1.0
     found, expected = network(passage), small_network().eval()(passage)

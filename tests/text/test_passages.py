@@ -36,9 +36,7 @@ def test_a_pass_reads_each_column_in_its_order_with_the_words_that_follow() -> N
         assert len(passage) == COLUMNS
 
 
-def test_a_passage_begins_with_the_state_that_the_one_before_left_and_a_pass_with_the_first() -> (
-    None
-):
+def test_passages_begin_with_the_state_left_before_and_passes_with_the_first() -> None:
     found = stream()
     for _ in range(2):
         first, _ = found.next()

@@ -23,7 +23,7 @@ ON_TEXT: dict[str, tuple[type[Algorithm], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", ON_TEXT)
-def test_an_algorithm_keeps_the_settings_that_it_has_on_images_but_those_of_its_experiment_on_text(
+def test_an_algorithm_keeps_its_settings_on_images_but_those_of_its_text_experiment(
     name: str,
 ) -> None:
     on_images, others = ON_TEXT[name]

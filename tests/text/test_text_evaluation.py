@@ -99,8 +99,12 @@ def test_a_resumed_evaluation_trains_only_what_is_missing(
         schedule, out=out, resume=True, callback=callback, **more
     ).trainings
     assert callback.done == [
-        "final, seed 0", "final, seed 1", "schedule, seed 2", "none, seed 2", "final, seed 2"
-    ]  # fmt: skip
+        "final, seed 0",
+        "final, seed 1",
+        "schedule, seed 2",
+        "none, seed 2",
+        "final, seed 2",
+    ]
     assert {*before} < {*found}
     assert found == evaluated(schedule, **more).trainings
     stored = json.loads((out / "results.json").read_text(encoding="utf-8"))

@@ -46,7 +46,7 @@ def loss_word_by_word(n_words: int) -> float:
 
 
 @pytest.mark.parametrize("n_words", [2, 5, 104])
-def test_the_loss_of_a_text_is_the_mean_of_its_words_whatever_the_passages_without_dropout(
+def test_without_dropout_the_loss_of_a_text_is_its_words_mean_whatever_the_passages(
     n_words: int,
 ) -> None:
     for length in (1, 4, 1000):

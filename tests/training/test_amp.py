@@ -19,7 +19,8 @@ from hba.models import build_model
 from hba.training.amp import amp_forward, enable_amp
 
 SETTINGS: dict[str, Any] = {
-    "epochs": 2, "batch_size": 20, "device": "cpu", "seeds": 1, "model": "wrn-10-1", "against": "none"
+    "epochs": 2, "batch_size": 20, "device": "cpu", "seeds": 1, "model": "wrn-10-1",
+    "against": "none",
 }  # fmt: skip
 SHAPE = (3, 8, 8)
 RELATIVE = 2.0**-8
@@ -58,9 +59,7 @@ def test_layers_compute_in_bfloat16_and_everything_else_in_single_precision() ->
     assert not torch.is_autocast_enabled("cpu")
 
 
-def test_outputs_gradients_and_statistics_are_those_of_single_precision_to_eight_bits() -> (
-    None
-):
+def test_outputs_gradients_and_statistics_equal_single_precision_to_8_bits() -> None:
     exact = build_model("wrn-10-1", 10, 0, 8)
     near = copy.deepcopy(exact)
     enable_amp(near)
@@ -91,7 +90,7 @@ def test_outputs_gradients_and_statistics_are_those_of_single_precision_to_eight
 
 
 @pytest.mark.slow
-def test_a_search_and_an_evaluation_are_fast_if_asked_for_and_resume_to_the_same_numbers(
+def test_search_and_evaluation_are_fast_if_asked_for_and_resume_to_the_same_numbers(
     tmp_path: Path,
 ) -> None:
     found = hba.search(

@@ -100,9 +100,7 @@ def test_a_mixed_batch_and_its_loss_are_those_of_torchvision(
         )
 
 
-def test_batches_are_mixed_at_the_given_rates_and_shares_are_of_the_beta_distribution() -> (
-    None
-):
+def test_batches_are_mixed_at_given_rates_with_shares_from_beta_distributions() -> None:
     generator, n, side = seeded(0), 10_000, 16
     # With an alpha of 8, shares are far enough from 1 for every box to cover a pixel,
     # whatever its place.
@@ -128,9 +126,7 @@ def test_batches_are_mixed_at_the_given_rates_and_shares_are_of_the_beta_distrib
     )
 
 
-def test_alpha_or_probability_zero_leaves_the_batch_as_it_is_and_wrong_numbers_are_refused() -> (
-    None
-):
+def test_alpha_or_probability_0_leaves_the_batch_and_bad_numbers_are_refused() -> None:
     images, labels = torch.randn(4, 3, 6, 6, generator=seeded(0)), torch.arange(4)
     on_device = Mixing(*torch.tensor([0.0, 1.0, 1.0, 0.0]).unbind())
     for mixing in (Mixing(), Mixing(1.0, 0.0), Mixing(0.0, 1.0, 1.0, 0.0), on_device):
@@ -163,7 +159,7 @@ class Recorder(nn.Module):
 
 
 def trained(augmentation: Any) -> tuple[Tensor, list[float]]:
-    """What the network sees, (epochs, batches, B, C, H, W), and the loss of each epoch."""
+    """What the network sees, (epochs, batches, B, C, H, W), and each epoch's loss."""
     settings = {
         "data": "tiny",
         "model": "wrn-10-1",

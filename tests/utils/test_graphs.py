@@ -151,7 +151,7 @@ def recording() -> Iterator[list[tuple[StepGraphs, list[Any]]]]:
 
 @pytest.mark.usefixtures("fixed_shapes")
 @each("optimizer", ["adamw", "sgd"])
-def test_recorded_steps_of_a_training_do_what_eager_ones_do_while_policy_and_learning_rate_change(
+def test_recorded_steps_do_what_eager_ones_do_while_policy_and_learning_rate_change(
     optimizer: str,
 ) -> None:
     """A policy that mixes, with a row for each epoch."""
@@ -473,9 +473,7 @@ def test_a_step_with_a_state_in_python_runs_eagerly() -> None:
     assert graphs.n_replayed == 0
 
 
-def test_a_failure_while_a_graph_is_compared_leaves_the_step_as_if_it_had_not_begun() -> (
-    None
-):
+def test_a_failed_comparison_of_a_graph_leaves_the_step_as_if_not_begun() -> None:
     """As when memory is full, because the graph has its own."""
     eager, recorded = Training.begun(), Training.begun()
     graphs, runs = tracing_graphs(recorded, recorded.generator, recorded.optimizer), 0
@@ -539,9 +537,7 @@ def mean_logit(logits: Tensor, labels: Tensor, *, weight: Tensor) -> Tensor:
     return weight * logits.mean(dim=1)
 
 
-def test_functions_of_your_own_operations_and_regularizers_are_not_recorded_by_default() -> (
-    None
-):
+def test_your_own_operations_and_regularizers_are_not_recorded_by_default() -> None:
     brightens = Operation("Brighten", brighten, (0.5, 1.5), "factor", 1.0)
     regularizer = Regularizer(
         "mean_logit",

@@ -42,7 +42,7 @@ def test_restored_default_generators_draw_the_same_again() -> None:
     assert torch.equal(torch.nn.functional.dropout(torch.ones(100)), first[1])
 
 
-def test_default_generators_are_seeded_for_a_while_and_those_of_other_devices_are_not_touched(
+def test_default_generators_are_seeded_for_a_while_and_other_devices_are_not_touched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def touched(seed: int) -> None:
