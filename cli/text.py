@@ -20,7 +20,7 @@ from hba.text.config import (
 )
 from hba.text.evaluation import BASELINES
 from hba.text.lstm import in_words
-from hba.text.task import TextProgress
+from hba.text.problem import TextProgress
 from hba.utils.text import counted
 
 from .evaluate import PrintsTrainings

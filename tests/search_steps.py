@@ -8,8 +8,8 @@ import torch
 from search_problems import small_config, small_data
 from torch import Tensor, nn
 
+from hba.algorithms.problem import ImageProblem
 from hba.algorithms.state import named_networks
-from hba.algorithms.task import ImageTask
 from hba.data import SearchData
 from hba.hypernet import HyperNetwork
 from hba.operations import OPERATIONS
@@ -33,34 +33,34 @@ def begun(
     data: SearchData | None = None,
     network: nn.Module | None = None,
     **settings: Any,
-) -> tuple[ImageTask, Any]:
-    """A task, and the beginning of the algorithm on it."""
+) -> tuple[ImageProblem, Any]:
+    """A problem, and the beginning of the algorithm on it."""
     config, data, space = (
         small_config(**settings),
         data or small_data(),
         space or SearchSpace(),
     )
     preprocessing = Preprocessing.of(data.train, Baseline())
-    task = ImageTask(config, space, data, preprocessing, torch.full((3,), 0.5))
+    problem = ImageProblem(config, space, data, preprocessing, torch.full((3,), 0.5))
     networks = (
         named_networks(config.model, 2, seed=0)
         if network is None
         else lambda member: copy.deepcopy(network)
     )
-    return task, config.algorithm.begin(task, networks)
+    return problem, config.algorithm.begin(problem, networks)
 
 
-def begun_as_in_the_paper(**settings: Any) -> tuple[ImageTask, Any]:
+def begun_as_in_the_paper(**settings: Any) -> tuple[ImageProblem, Any]:
     """The same with the paper's settings, but for what is given."""
     return begun(
         **{"algorithm": "hba", "initial_fraction": 0.05, "train_steps": 2, **settings}
     )
 
 
-def algorithm_of(task: ImageTask) -> Any:
-    """The algorithm, with its settings, that a task was begun with."""
-    assert isinstance(task.config, SearchConfig)
-    return task.config.algorithm
+def algorithm_of(problem: ImageProblem) -> Any:
+    """The algorithm, with its settings, that a problem was begun with."""
+    assert isinstance(problem.config, SearchConfig)
+    return problem.config.algorithm
 
 
 class WithFrozenLayer(nn.Module):
@@ -77,10 +77,10 @@ class WithFrozenLayer(nn.Module):
         return torch.as_tensor(self.linear(self.bn(x).flatten(1)))
 
 
-def step(task: ImageTask, state: Any, times: int = 1) -> None:
+def step(problem: ImageProblem, state: Any, times: int = 1) -> None:
     """As many training steps, with the lambda steps that follow them."""
     for _ in range(times):
-        algorithm_of(task).step(task, state)
+        algorithm_of(problem).step(problem, state)
 
 
 def respond_at_random(hypernetwork: HyperNetwork, scale: float = 0.3) -> None:
@@ -112,11 +112,13 @@ def assert_same(found: Any, expected: Any) -> None:
 
 
 def next_validation(
-    task: ImageTask, state: Any, n_batches: int = 1
+    problem: ImageProblem, state: Any, n_batches: int = 1
 ) -> Sequence[tuple[Tensor, Tensor]]:
     """Inputs and labels of the next validation batches, which stay the next."""
     stream = copy.copy(state.mover.val_stream)
     stream.generator = state.mover.val_stream.generator.clone_state()
     stream._rest_of_pass = None
     batches = [stream.next() for _ in range(n_batches)]
-    return [(task.preprocessing.measure(images), labels) for images, labels in batches]
+    return [
+        (problem.preprocessing.measure(images), labels) for images, labels in batches
+    ]

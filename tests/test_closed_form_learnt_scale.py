@@ -37,8 +37,8 @@ def quadratic(rows: Tensor, labels: object = None) -> Tensor:
 
 
 def searched(**settings: Any) -> tuple[Any, Any, Any]:
-    """An algorithm, its task, and its state, whose hypernetwork answers with lambda."""
-    task, state = begun(
+    """An algorithm, its problem, and its state; the hypernetwork answers lambda."""
+    problem, state = begun(
         **{
             "algorithm": "hba",
             "initial_fraction": 0.5,
@@ -47,14 +47,14 @@ def searched(**settings: Any) -> tuple[Any, Any, Any]:
         }
     )
     state.learner.hypernetwork = Answer()
-    object.__setattr__(task, "loss_of", quadratic)
-    return algorithm_of(task), task, state
+    object.__setattr__(problem, "loss_of", quadratic)
+    return algorithm_of(problem), problem, state
 
 
 @pytest.mark.parametrize("tau", [0.0, 0.3])
 def test_a_step_goes_by_the_gradients_of_the_objective(tau: float) -> None:
     """By finite differences, in double precision, at the noise that the step draws."""
-    algorithm, task, state = searched(sigma_entropy=tau, sigma=0.75)
+    algorithm, problem, state = searched(sigma_entropy=tau, sigma=0.75)
     rows = state.generator.clone_state()
     noise = torch.randn(16, len(state.lam), generator=rows).double()
     lam, spread = (
@@ -66,7 +66,7 @@ def test_a_step_goes_by_the_gradients_of_the_objective(tau: float) -> None:
         sigma = (1 + spread.exp()).log()
         return quadratic(lam + sigma * noise) - tau * sigma.log().sum()
 
-    algorithm.update_lambda(task, state, ())
+    algorithm.update_lambda(problem, state, ())
     small = 1e-5
     for column in range(len(CURVATURES) + 1):
         step = small * torch.eye(len(lam), dtype=torch.float64)[column]

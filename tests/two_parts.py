@@ -59,47 +59,47 @@ class TwoParts(Algorithm):
     ) -> list[int]:
         return [len(rows) - 1]
 
-    def begin(self, task: Any, networks: Networks) -> TwoPartsState:
-        augmented = self.start(task)
+    def begin(self, problem: Any, networks: Networks) -> TwoPartsState:
+        augmented = self.start(problem)
         plain = augmented.clone()
-        plain[task.space.probability_columns(plain.device)] = NEVER
+        plain[problem.space.probability_columns(plain.device)] = NEVER
         return TwoPartsState.of(
-            task,
+            problem,
             augmented.clone(),
-            NetworkModel.of(task, networks(0)),
-            second=NetworkModel.of(task, networks(0)),
+            NetworkModel.of(problem, networks(0)),
+            second=NetworkModel.of(problem, networks(0)),
             policies=torch.stack([plain, augmented]),
             losses=torch.full((N_PARTS,), math.inf),
         )
 
-    def step(self, task: Any, state: TwoPartsState) -> None:
-        steps_of_part = task.config.epochs * state.steps_per_epoch
+    def step(self, problem: Any, state: TwoPartsState) -> None:
+        steps_of_part = problem.config.epochs * state.steps_per_epoch
         part = state.step // steps_of_part
-        self.start_part(task, state, part)
+        self.start_part(problem, state, part)
         images, labels = state.train_stream.next()
         lam = state.policies[part].expand(len(images), -1)
-        inputs = task.augment(images, lam, state.generator)
+        inputs = problem.augment(images, lam, state.generator)
         state.totals.add_training(*state.current.learn(inputs, labels))
         state.current.schedule.step()
         state.step += 1
         if state.step == (part + 1) * steps_of_part:
             network = state.to_module()
-            measured = measure(network, task.data.val, task.preprocessing.measure)
-            self.end_part(task, state, part, measured.loss)
+            measured = measure(network, problem.data.val, problem.preprocessing.measure)
+            self.end_part(problem, state, part, measured.loss)
 
     def most_parallel_parts(self, space: SearchSpace) -> int:
         return N_PARTS
 
-    def parallel_parts(self, task: Any, state: TwoPartsState) -> list[int]:
+    def parallel_parts(self, problem: Any, state: TwoPartsState) -> list[int]:
         return [part for part in range(N_PARTS) if state.losses[part].isinf()]
 
-    def start_part(self, task: Any, state: TwoPartsState, part: int) -> None:
+    def start_part(self, problem: Any, state: TwoPartsState, part: int) -> None:
         if state.part == part:
             return
         state.part = part
-        state.step = part * task.config.epochs * state.steps_per_epoch
-        state.train_stream = task.train_stream()
-        state.generator = task.generator()
+        state.step = part * problem.config.epochs * state.steps_per_epoch
+        state.train_stream = problem.train_stream()
+        state.generator = problem.generator()
         state.totals.reset()
 
     def result_of_part(self, state: TwoPartsState, part: int) -> float | None:
@@ -107,13 +107,13 @@ class TwoParts(Algorithm):
         return None if math.isinf(loss) else loss
 
     def end_part(
-        self, task: Any, state: TwoPartsState, part: int, result: float
+        self, problem: Any, state: TwoPartsState, part: int, result: float
     ) -> None:
         state.losses[part] = result
         state.lam.detach().copy_(state.policies[state.losses.argmin()])
-        remaining = self.parallel_parts(task, state)
+        remaining = self.parallel_parts(problem, state)
         next_part = remaining[0] if remaining else N_PARTS
-        state.step = next_part * task.config.epochs * state.steps_per_epoch
+        state.step = next_part * problem.config.epochs * state.steps_per_epoch
 
-    def findings(self, task: Any, state: TwoPartsState) -> dict[str, Any]:
+    def findings(self, problem: Any, state: TwoPartsState) -> dict[str, Any]:
         return {"losses": state.losses.tolist()}

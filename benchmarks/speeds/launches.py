@@ -189,7 +189,7 @@ def of_algorithm(
         config, noise_data(side, BATCHES * batch_size, BATCHES * batch_size)
     )
     algorithm, graphs = config.algorithm, CountingGraphs()
-    state = algorithm.begin(context.task, context.networks)
+    state = algorithm.begin(context.problem, context.networks)
     state.graphs = graphs
     with (
         mock.patch.object(apply, "needs_fixed_shapes", return_value=True),
@@ -197,7 +197,7 @@ def of_algorithm(
         mock.patch.object(rewards, "n_parts_of", return_value=1),
     ):
         for _ in range(2 * algorithm.train_steps):
-            algorithm.step(context.task, state)
+            algorithm.step(context.problem, state)
     return graphs.counted
 
 

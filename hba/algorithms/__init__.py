@@ -11,10 +11,10 @@ from hba.algorithms.joint import Joint
 from hba.algorithms.lambda_steps import LambdaSteps
 from hba.algorithms.lookahead import Lookahead
 from hba.algorithms.population import HyperPopulation, Population
+from hba.algorithms.problem import ImageProblem, SearchProblem
 from hba.algorithms.race import Race
 from hba.algorithms.self_tuning import DeltaSelfTuning, SelfTuning
 from hba.algorithms.state import SearchState
-from hba.algorithms.task import ImageTask, Task
 from hba.algorithms.update_schedule import UpdateSchedule
 
 
@@ -34,10 +34,10 @@ __all__ = [
     "ALGORITHMS",
     "PAPER_ALGORITHMS",
     "Algorithm",
-    "ImageTask",
+    "ImageProblem",
     "LambdaSteps",
+    "SearchProblem",
     "SearchState",
-    "Task",
 ]
 __all__ += [
     "DeltaSelfTuning",

@@ -12,8 +12,8 @@ import torch
 from pydantic import BeforeValidator, Field
 from torch import Tensor
 
+from hba.algorithms.problem import SearchProblem
 from hba.algorithms.state import Networks
-from hba.algorithms.task import Task
 from hba.algorithms.update_schedule import UpdateSchedule
 from hba.config.training import CommonSearchConfig, NotNegative, Share
 from hba.data.config import Size
@@ -146,7 +146,7 @@ class Algorithm(Settings):
     the search used.
     """
 
-    def begin(self, task: Task, networks: Networks) -> Any:
+    def begin(self, problem: SearchProblem, networks: Networks) -> Any:
         """Return the state of a search before its first step: a SearchState, or a
         subclass with more fields.
 
@@ -155,7 +155,7 @@ class Algorithm(Settings):
         """
         raise NotImplementedError
 
-    def step(self, task: Task, state: Any) -> None:
+    def step(self, problem: SearchProblem, state: Any) -> None:
         """Make one training step and the policy steps that follow it. Changes the state
         in place.
 
@@ -171,13 +171,13 @@ class Algorithm(Settings):
         """The largest number of parts that can ever run at the same time."""
         return 1
 
-    def parallel_parts(self, task: Task, state: Any) -> list[int]:
+    def parallel_parts(self, problem: SearchProblem, state: Any) -> list[int]:
         """Numbers of the parts that can run now, in any order; empty if the next step
         has to be made by `step`.
         """
         return []
 
-    def start_part(self, task: Task, state: Any, part: int) -> None:
+    def start_part(self, problem: SearchProblem, state: Any, part: int) -> None:
         """Go to the first step of a part, unless the state is inside of it."""
         raise NotImplementedError
 
@@ -185,7 +185,9 @@ class Algorithm(Settings):
         """What a part has found, as a value that can be pickled; None until it ends."""
         raise NotImplementedError
 
-    def end_part(self, task: Task, state: Any, part: int, result: Any) -> None:
+    def end_part(
+        self, problem: SearchProblem, state: Any, part: int, result: Any
+    ) -> None:
         """Take over the result of a part that ran on a copy of the state."""
         raise NotImplementedError
 
@@ -208,7 +210,9 @@ class Algorithm(Settings):
         """The number of steps after which kinds of steps repeat."""
         return self.update_schedule.train_steps
 
-    def prepare_timed_step(self, task: Task, state: Any, number: int) -> None:
+    def prepare_timed_step(
+        self, problem: SearchProblem, state: Any, number: int
+    ) -> None:
         """Prepare the state for the timed step of this number, from 0."""
 
     @classmethod
@@ -230,22 +234,22 @@ class Algorithm(Settings):
 
     # What all algorithms share
 
-    def start(self, task: Task) -> Tensor:
+    def start(self, problem: SearchProblem) -> Tensor:
         """Logits (n,), on the device, at which the search begins: by init_from, init
         and initial_fraction. The search's setting `start` replaces those of the
         operations that it names.
         """
         if self.init_from is not None:
-            found = of_row(task.space, self.init_from.values)
+            found = of_row(problem.space, self.init_from.values)
         else:
             found = (
-                randaugment(task.space)
+                randaugment(problem.space)
                 if self.init == "randaugment"
-                else task.space.initial(self.initial_fraction)
+                else problem.space.initial(self.initial_fraction)
             )
-        if task.space.operations:
-            found = started(task.space, found, task.config.start)
-        return found.to(task.device, torch.get_default_dtype())
+        if problem.space.operations:
+            found = started(problem.space, found, problem.config.start)
+        return found.to(problem.device, torch.get_default_dtype())
 
     @property
     def update_schedule(self) -> UpdateSchedule:
@@ -308,7 +312,7 @@ class Algorithm(Settings):
             )
         return None
 
-    def findings(self, task: Task, state: Any) -> dict[str, Any]:
+    def findings(self, problem: SearchProblem, state: Any) -> dict[str, Any]:
         """Measurements of the search, as JSON, for the provenance of the schedule."""
         return {}
 

@@ -8,7 +8,7 @@ epsilon             noise                       one row for each image of a batc
                                                 shape (B, n)
 D_T, D_V            state.train_stream,         batches of training and of validation
                     mover.val_stream            images
-A                   task.augment                the augmentation policy
+A                   problem.augment                the augmentation policy
 F(x; theta(lambda)) hypernetwork(x, lam)        the network with the weights that belong
                                                 to lambda
 alpha, alpha'       learning rates in the optimizers of learner and mover
@@ -38,9 +38,9 @@ from hba.algorithms.lambda_steps import (
     LambdaMover,
     LambdaSteps,
 )
+from hba.algorithms.problem import SearchProblem
 from hba.algorithms.responses import RESPONSES, Augment, Penalty, TrainingBatch
 from hba.algorithms.state import HyperModel, L, Networks
-from hba.algorithms.task import Task
 from hba.config.training import CommonSearchConfig, Sharing
 from hba.data.config import Size
 from hba.data.images import Batch
@@ -109,8 +109,8 @@ class Hypergradient(LambdaSteps):
                 " start, got 0"
             )
 
-    def mover(self, task: Task, lam: Tensor) -> LambdaMover:
-        mover = super().mover(task, lam)
+    def mover(self, problem: SearchProblem, lam: Tensor) -> LambdaMover:
+        mover = super().mover(problem, lam)
         if self.sigma_entropy is None:
             return mover
         inverse_softplus = self.sigma + math.log(-math.expm1(-self.sigma))
@@ -120,49 +120,57 @@ class Hypergradient(LambdaSteps):
         )
         return ScaledMover(**vars(mover), scale=scale)
 
-    def begin(self, task: Task, networks: Networks) -> Any:
+    def begin(self, problem: SearchProblem, networks: Networks) -> Any:
         """Line 2: phi from a network, lambda at the space's initial values."""
-        lam = self.start(task)
-        learner = HyperModel.of(task, networks(0), lam, self.sharing)
-        state = HyperGradientState.of(task, lam, learner, mover=self.mover(task, lam))
+        lam = self.start(problem)
+        learner = HyperModel.of(problem, networks(0), lam, self.sharing)
+        state = HyperGradientState.of(
+            problem, lam, learner, mover=self.mover(problem, lam)
+        )
         self.move_center(state)
         return state
 
-    def step(self, task: Task, state: HyperGradientState) -> None:
+    def step(self, problem: SearchProblem, state: HyperGradientState) -> None:
         """One training step; after each T_train, T_val lambda steps (lines 4 to 12)."""
-        batch = self.train_step(task, state)
+        batch = self.train_step(problem, state)
         if self.is_lambda_time(state):
             for _ in range(self.val_steps):
-                self.update_lambda(task, state, batch)
+                self.update_lambda(problem, state, batch)
 
-    def train_step(self, task: Task, state: HyperGradientState) -> Batch:
+    def train_step(self, problem: SearchProblem, state: HyperGradientState) -> Batch:
         """Update phi on the next batch, a lambda for each image; return the batch."""
         batch: Batch = state.train_stream.next()
-        state.graphs.run("train", partial(self.update_weights, task, state), *batch)
+        state.graphs.run("train", partial(self.update_weights, problem, state), *batch)
         state.learner.schedule.step()
         state.step += 1
         return batch
 
     def update_weights(
-        self, task: Task, state: HyperGradientState, *batch: Any
+        self, problem: SearchProblem, state: HyperGradientState, *batch: Any
     ) -> None:
         """One step on phi by a batch (inputs, labels), with a lambda for each image."""
-        noise = self.noise(task, state, len(batch[0]))
+        noise = self.noise(problem, state, len(batch[0]))
         self.learn(
-            task, state, batch, state.lam.detach() + self.sigma_now(state) * noise
+            problem, state, batch, state.lam.detach() + self.sigma_now(state) * noise
         )
 
-    def noise(self, task: Task, state: HyperGradientState, n_images: int) -> Tensor:
+    def noise(
+        self, problem: SearchProblem, state: HyperGradientState, n_images: int
+    ) -> Tensor:
         """epsilon (B, n) of the next training step."""
-        return task.noise(n_images, state.generator)
+        return problem.noise(n_images, state.generator)
 
     def learn(
-        self, task: Task, state: HyperGradientState, batch: Any, lam_rows: Tensor
+        self,
+        problem: SearchProblem,
+        state: HyperGradientState,
+        batch: Any,
+        lam_rows: Tensor,
     ) -> None:
-        update_phi(task, state, batch, lam_rows, self.response)
+        update_phi(problem, state, batch, lam_rows, self.response)
 
     def gradient(
-        self, task: Task, state: HyperGradientState, *batches: Any
+        self, problem: SearchProblem, state: HyperGradientState, *batches: Any
     ) -> LambdaGradient:
         """Equation 3: the gradient of lambda by validation images without augmentation,
         in eval mode.
@@ -181,10 +189,12 @@ class Hypergradient(LambdaSteps):
             if scale is None:
                 return hypernetwork(images, lam)
             return hypernetwork(
-                images, lam + scale.sigma * task.noise(len(images), state.generator)
+                images, lam + scale.sigma * problem.noise(len(images), state.generator)
             )
 
-        loss = self.validation_loss(task, state, hypernetwork, predict, *batches[-2:])
+        loss = self.validation_loss(
+            problem, state, hypernetwork, predict, *batches[-2:]
+        )
         if scale is None or self.sigma_entropy is None:
             return LambdaGradient(
                 loss.detach(), *means(torch.autograd.grad(loss, [lam]))
@@ -193,11 +203,13 @@ class Hypergradient(LambdaSteps):
         gradient, of_spread = means(torch.autograd.grad(objective, [lam, scale.spread]))
         return LambdaGradient(loss.detach(), gradient, spread=of_spread)
 
-    def move_lambda(self, task: Task, state: Any, found: LambdaGradient) -> None:
+    def move_lambda(
+        self, problem: SearchProblem, state: Any, found: LambdaGradient
+    ) -> None:
         if (scale := scale_of(state)) is not None:
             scale.spread.grad = found.spread
             scale.optimizer.step()
-        super().move_lambda(task, state, found)
+        super().move_lambda(problem, state, found)
         self.move_center(state)
 
     def sigma_now(self, state: GradientState[L]) -> float | Tensor:
@@ -226,27 +238,29 @@ class FixedNoise(Hypergradient):
 
     name: ClassVar[str] = "fixed-noise"
 
-    def begin(self, task: Task, networks: Networks) -> Any:
-        begun = super().begin(task, networks)
+    def begin(self, problem: SearchProblem, networks: Networks) -> Any:
+        begun = super().begin(problem, networks)
         noise = torch.zeros(
-            begun.train_stream.batch_size, task.space.n, device=task.device
+            begun.train_stream.batch_size, problem.space.n, device=problem.device
         )
         return FixedNoiseState(**vars(begun), noise=noise)
 
-    def train_step(self, task: Task, state: HyperGradientState) -> Batch:
+    def train_step(self, problem: SearchProblem, state: HyperGradientState) -> Batch:
         assert isinstance(state, FixedNoiseState)
         if state.step % self.train_steps == 0:
             drawn = torch.empty_like(state.noise, device=state.generator.device)
             state.noise.copy_(drawn.normal_(generator=state.generator))
-        return super().train_step(task, state)
+        return super().train_step(problem, state)
 
-    def noise(self, task: Task, state: HyperGradientState, n_images: int) -> Tensor:
+    def noise(
+        self, problem: SearchProblem, state: HyperGradientState, n_images: int
+    ) -> Tensor:
         assert isinstance(state, FixedNoiseState)
         return local_shard(state.noise)
 
 
 def update_phi(
-    task: Task,
+    problem: SearchProblem,
     state: Any,
     batch: Any,
     lam_rows: Tensor,
@@ -264,32 +278,38 @@ def update_phi(
     learner.hypernetwork.train()
     learner.optimizer.zero_grad()
     augment, penalty = (
-        augment or partial(task.augment, generator=state.generator),
-        penalty_of(task, learner),
+        augment or partial(problem.augment, generator=state.generator),
+        penalty_of(problem, learner),
     )
     training = TrainingBatch(
-        learner.hypernetwork, augment, task.loss_of, images, labels, lam_rows, penalty
+        learner.hypernetwork,
+        augment,
+        problem.loss_of,
+        images,
+        labels,
+        lam_rows,
+        penalty,
     )
     loss, logits = RESPONSES[response](training)
     learner.update()
-    task.carry(state.train_stream, logits)
-    state.totals.add_training(loss, task.error_share(logits, labels))
+    problem.carry(state.train_stream, logits)
+    state.totals.add_training(loss, problem.error_share(logits, labels))
 
 
-def penalty_of(task: Task, learner: HyperModel) -> Penalty | None:
+def penalty_of(problem: SearchProblem, learner: HyperModel) -> Penalty | None:
     """The penalty of the space's regularizers on the loss of a batch; None without one.
     As in SGD, weight decay adds half of its value times the squared norm of each
     image's weights. Others depend on outputs and labels.
     """
     regularization, column = (
-        task.regularization,
-        task.regularization.weight_decay_column,
+        problem.regularization,
+        problem.regularization.weight_decay_column,
     )
     if column is None and not regularization.has_penalty:
         return None
 
     def penalty(outputs: Tensor, labels: Tensor, lam_rows: Tensor) -> Tensor:
-        values = task.space.decode(lam_rows)
+        values = problem.space.decode(lam_rows)
         found = regularization.penalty(outputs, labels, values)
         if column is None:
             return found

@@ -26,9 +26,9 @@ from hba.algorithms.hypergradient import (
 )
 from hba.algorithms.lambda_steps import LambdaGradient
 from hba.algorithms.lookahead import Rewards
+from hba.algorithms.problem import SearchProblem
 from hba.algorithms.rewards import gradients_of, rewards_of
 from hba.algorithms.scores import AugmentedBatch, expected_score
-from hba.algorithms.task import Task
 from hba.config.training import CommonSearchConfig, Sharing
 from hba.data.config import Size
 from hba.errors import SettingsError
@@ -54,23 +54,23 @@ class Joint(Rewards, Hypergradient):
             )
 
     def gradient(
-        self, task: Task, state: HyperGradientState, *batches: Any
+        self, problem: SearchProblem, state: HyperGradientState, *batches: Any
     ) -> LambdaGradient:
         """The gradient of lambda. If anything acts on images, it judges new draws for
         the images of the last batch.
         """
-        if not task.space.operations and task.image_columns is None:
-            return super().gradient(task, state, *batches)
+        if not problem.space.operations and problem.image_columns is None:
+            return super().gradient(problem, state, *batches)
         images, labels, *validated = batches
         return self.gradient_by(
-            task,
+            problem,
             state,
-            self.augmented(task, state, images, labels, self.reward_draws),
+            self.augmented(problem, state, images, labels, self.reward_draws),
             *validated,
         )
 
     def gradient_by(
-        self, task: Task, state: Any, batch: AugmentedBatch, *validated: Any
+        self, problem: SearchProblem, state: Any, batch: AugmentedBatch, *validated: Any
     ) -> LambdaGradient:
         """The gradient of lambda, the hypergradient or by rewards, both from the same
         validation images.
@@ -80,7 +80,7 @@ class Joint(Rewards, Hypergradient):
         """
         network, lam = state.learner.hypernetwork, state.lam
         loss = self.validation_loss(
-            task, state, network, lambda images: network(images, lam), *validated
+            problem, state, network, lambda images: network(images, lam), *validated
         )
         weights = {
             name: one
@@ -94,24 +94,28 @@ class Joint(Rewards, Hypergradient):
             network, batch, along, lam.detach(), derivative=self.reward_derivative
         )
         by_rewards = -expected_score(
-            task.space, batch, self.standardized(batch, rewards)
+            problem.space, batch, self.standardized(batch, rewards)
         )
         return self.pulled(
-            task,
+            problem,
             batch,
             loss,
-            torch.where(task.through_weights, through_response, by_rewards),
+            torch.where(problem.through_weights, through_response, by_rewards),
         )
 
     def learn(
-        self, task: Task, state: HyperGradientState, batch: Any, lam_rows: Tensor
+        self,
+        problem: SearchProblem,
+        state: HyperGradientState,
+        batch: Any,
+        lam_rows: Tensor,
     ) -> None:
         """Augment each image at its own lambda. The weights get that lambda only where
         it acts through them.
         """
-        of_weights = torch.where(task.through_weights, lam_rows, state.lam.detach())
+        of_weights = torch.where(problem.through_weights, lam_rows, state.lam.detach())
 
         def augment(images: Tensor, _: Tensor) -> Tensor:
-            return task.augment(images, lam_rows, state.generator)
+            return problem.augment(images, lam_rows, state.generator)
 
-        update_phi(task, state, batch, of_weights, self.response, augment)
+        update_phi(problem, state, batch, of_weights, self.response, augment)

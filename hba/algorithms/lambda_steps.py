@@ -27,8 +27,8 @@ from torch import Tensor, nn
 from torch.optim import Adam, Optimizer, RMSprop
 
 from hba.algorithms.algorithm import Algorithm
+from hba.algorithms.problem import SearchProblem
 from hba.algorithms.state import L, SearchState
-from hba.algorithms.task import Task
 from hba.algorithms.update_schedule import OF_OPERATION, UpdateSchedule
 from hba.config.training import CommonSearchConfig, Decay, NotNegative, Positive
 from hba.data.config import Size
@@ -184,10 +184,10 @@ class LambdaSteps(Algorithm):
             }
         )
 
-    def mover(self, task: Task, lam: Tensor) -> LambdaMover:
+    def mover(self, problem: SearchProblem, lam: Tensor) -> LambdaMover:
         """Return the mover of a lambda, which must be on its device already."""
         offsets = torch.zeros(
-            len(directions(task.space, lam.device)),
+            len(directions(problem.space, lam.device)),
             device=lam.device,
             requires_grad=True,
         )
@@ -196,8 +196,8 @@ class LambdaSteps(Algorithm):
             [offsets, log_spread], self.strength_learning_rate
         )
         optimizer = self.optimizer_of([lam.requires_grad_()], self.lambda_learning_rate)
-        val_stream = task.val_stream(
-            val_batch_size_of(self.val_batch_size, task.config.batch_size)
+        val_stream = problem.val_stream(
+            val_batch_size_of(self.val_batch_size, problem.config.batch_size)
         )
         strength = SharedDirections(offsets, log_spread, shared_optimizer)
         return LambdaMover(lam.detach().clone(), optimizer, val_stream, strength)
@@ -217,7 +217,7 @@ class LambdaSteps(Algorithm):
 
     def validation_loss(
         self,
-        task: Task,
+        problem: SearchProblem,
         state: GradientState[L],
         network: nn.Module,
         predict: Callable[[Any], Any],
@@ -228,34 +228,36 @@ class LambdaSteps(Algorithm):
         """
         network.eval()
         inputs, labels = batch
-        outputs = predict(task.as_measured(inputs))
-        task.carry(state.mover.val_stream, outputs)
-        return task.loss_of(outputs, labels)
+        outputs = predict(problem.as_measured(inputs))
+        problem.carry(state.mover.val_stream, outputs)
+        return problem.loss_of(outputs, labels)
 
-    def gradient(self, task: Task, state: Any, *batches: Any) -> LambdaGradient:
+    def gradient(
+        self, problem: SearchProblem, state: Any, *batches: Any
+    ) -> LambdaGradient:
         """The gradient of lambda. batches: inputs and labels of the last training
         batch, and of a validation batch.
         """
         raise NotImplementedError
 
     def update_lambda(
-        self, task: Task, state: GradientState[L], batch: Any, *further: Any
+        self, problem: SearchProblem, state: GradientState[L], batch: Any, *further: Any
     ) -> None:
         """Step lambda after a training batch. further: more arguments of `gradient`."""
-        gradient = partial(self.gradient, task, state, *further)
+        gradient = partial(self.gradient, problem, state, *further)
         # A graph would read the tensors of `further` where they were when it was
         # recorded.
         graphs = EAGER if further else state.graphs
         found = graphs.run("lambda", gradient, *batch, *state.mover.val_stream.next())
-        self.move_lambda(task, state, found)
+        self.move_lambda(problem, state, found)
 
     def move_lambda(
-        self, task: Task, state: GradientState[L], found: LambdaGradient
+        self, problem: SearchProblem, state: GradientState[L], found: LambdaGradient
     ) -> None:
         """Step lambda and the shared coordinates, then pull lambda to the start."""
         mover, gradient, curvature = (
             state.mover,
-            found.lam * task.space.is_searched(state.device),
+            found.lam * problem.space.is_searched(state.device),
             found.curvature,
         )
         state.totals.add_lambda(found.loss)
@@ -263,11 +265,11 @@ class LambdaSteps(Algorithm):
         mover.optimizer.step()
         with torch.no_grad():
             if self.strength_learning_rate:
-                state.lam += mover.strength.moved(task.space, gradient)
+                state.lam += mover.strength.moved(problem.space, gradient)
             if curvature is not None:
                 rates = optimizer_rates(mover.optimizer, state.lam).diag()
                 if self.strength_learning_rate:
-                    rates += mover.strength.rates(task.space)
+                    rates += mover.strength.rates(problem.space)
                 state.lam.copy_(
                     proximal_step(state.lam.detach(), mover.start, curvature, rates)
                 )

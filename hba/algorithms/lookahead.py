@@ -43,6 +43,7 @@ from hba.algorithms.lambda_steps import (
     LambdaSteps,
     ValBatchSize,
 )
+from hba.algorithms.problem import SearchProblem
 from hba.algorithms.rewards import (
     RewardDerivative,
     advantages_of,
@@ -51,7 +52,6 @@ from hba.algorithms.rewards import (
 )
 from hba.algorithms.scores import AugmentedBatch, divergence_curvature, expected_score
 from hba.algorithms.state import L, NetworkModel, Networks
-from hba.algorithms.task import Task
 from hba.algorithms.update_schedule import TRIED_STEPS
 from hba.config.training import CommonSearchConfig, NotNegative, Share
 from hba.data.config import Size
@@ -100,7 +100,7 @@ class Rewards(LambdaSteps):
 
     def augmented(
         self,
-        task: Task,
+        problem: SearchProblem,
         state: GradientState[L],
         images: Tensor,
         labels: Tensor,
@@ -109,11 +109,18 @@ class Rewards(LambdaSteps):
         """Images, `draws` times, each augmented at its own lambda + sigma epsilon."""
         images, labels = images.repeat(draws, 1, 1, 1), torch.cat([labels] * draws)
         with n_repeats(draws):
-            noise = task.noise(len(images), state.generator)
-            values = task.space.decode(state.lam.detach() + self.sigma * noise)
-            inputs, walk = task.augment_with(values, images, state.generator)
+            noise = problem.noise(len(images), state.generator)
+            values = problem.space.decode(state.lam.detach() + self.sigma * noise)
+            inputs, walk = problem.augment_with(values, images, state.generator)
         return AugmentedBatch(
-            inputs, labels, walk, values, noise, self.sigma, draws, task.image_columns
+            inputs,
+            labels,
+            walk,
+            values,
+            noise,
+            self.sigma,
+            draws,
+            problem.image_columns,
         )
 
     def standardized(self, batch: AugmentedBatch, rewards: Tensor) -> Tensor:
@@ -124,13 +131,19 @@ class Rewards(LambdaSteps):
             return local_shard(advantages) / scale
 
     def pulled(
-        self, task: Task, batch: AugmentedBatch, loss: Tensor, gradient: Tensor
+        self,
+        problem: SearchProblem,
+        batch: AugmentedBatch,
+        loss: Tensor,
+        gradient: Tensor,
     ) -> LambdaGradient:
         """A gradient of lambda (n,) with the pull to the start of the search. loss: of
         the validation images.
         """
         weight = self.divergence_weight
-        curvature = weight * divergence_curvature(task.space, batch) if weight else None
+        curvature = (
+            weight * divergence_curvature(problem.space, batch) if weight else None
+        )
         return LambdaGradient(loss.detach(), gradient, curvature)
 
 
@@ -145,19 +158,22 @@ class Lookahead(Rewards):
     train_steps: Size = 5
     val_batch_size: ValBatchSize = HALF
 
-    def begin(self, task: Task, networks: Networks) -> Any:
-        lam = self.start(task)
+    def begin(self, problem: SearchProblem, networks: Networks) -> Any:
+        lam = self.start(problem)
         return LookaheadState.of(
-            task, lam, NetworkModel.of(task, networks(0)), mover=self.mover(task, lam)
+            problem,
+            lam,
+            NetworkModel.of(problem, networks(0)),
+            mover=self.mover(problem, lam),
         )
 
-    def step(self, task: Task, state: LookaheadState) -> None:
+    def step(self, problem: SearchProblem, state: LookaheadState) -> None:
         """One training step; after each T_train of them, T_val lambda steps. Each
         judges draws for the images of the last batch on a new validation batch.
         """
         batch = state.train_stream.next()
         trained_on = state.graphs.run(
-            "train", partial(self.train_step, task, state), *batch
+            "train", partial(self.train_step, problem, state), *batch
         )
         state.learner.schedule.step()
         state.step += 1
@@ -165,21 +181,25 @@ class Lookahead(Rewards):
             for number in range(self.val_steps):
                 is_new = self.reward_draws > 1 or number > 0
                 self.update_lambda(
-                    task, state, batch, *(() if is_new else (trained_on,))
+                    problem, state, batch, *(() if is_new else (trained_on,))
                 )
 
     def train_step(
-        self, task: Task, state: LookaheadState, images: Tensor, labels: Tensor
+        self,
+        problem: SearchProblem,
+        state: LookaheadState,
+        images: Tensor,
+        labels: Tensor,
     ) -> AugmentedBatch:
         """Make one step on the weights; return the augmented batch."""
-        trained_on = self.augmented(task, state, images, labels)
+        trained_on = self.augmented(problem, state, images, labels)
         state.totals.add_training(
             *state.learner.learn(trained_on.images, trained_on.labels)
         )
         return trained_on
 
     def gradient(
-        self, task: Task, state: LookaheadState, *given: Any
+        self, problem: SearchProblem, state: LookaheadState, *given: Any
     ) -> LambdaGradient:
         """The gradient of lambda by standardized rewards: of the augmented batch that
         comes first, or of new draws.
@@ -188,15 +208,15 @@ class Lookahead(Rewards):
         batch = (
             judged[0]
             if judged
-            else self.augmented(task, state, images, labels, self.reward_draws)
+            else self.augmented(problem, state, images, labels, self.reward_draws)
         )
         learner = state.learner
         loss = self.validation_loss(
-            task, state, learner.network, learner.forward, val_images, val_labels
+            problem, state, learner.network, learner.forward, val_images, val_labels
         )
         rewards = self.standardized(batch, self.rewards(learner, batch, loss))
         return self.pulled(
-            task, batch, loss, -expected_score(task.space, batch, rewards)
+            problem, batch, loss, -expected_score(problem.space, batch, rewards)
         )
 
     def rewards(

@@ -34,9 +34,9 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from hba.algorithms.algorithm import Algorithm
 from hba.algorithms.hypergradient import update_phi
+from hba.algorithms.problem import SearchProblem
 from hba.algorithms.rewards import supported
 from hba.algorithms.state import HyperModel, InnerModel, L, Networks, SearchState
-from hba.algorithms.task import Task
 from hba.algorithms.update_schedule import UpdateSchedule
 from hba.config.training import CommonSearchConfig, NotNegative, Sharing
 from hba.data.config import Size
@@ -64,11 +64,11 @@ class PopulationModel(InnerModel):
     best_buffers: Tensors
 
     @classmethod
-    def of(cls, task: Task, networks: Networks, n_members: int) -> Self:
+    def of(cls, problem: SearchProblem, networks: Networks, n_members: int) -> Self:
         """Make a network for each member."""
-        members = [networks(number).to(task.device) for number in range(n_members)]
+        members = [networks(number).to(problem.device) for number in range(n_members)]
         weights, buffers = stack_module_state(members)
-        optimizer, schedule = task.optimizer_of(weights.values())
+        optimizer, schedule = problem.optimizer_of(weights.values())
         best = [
             {name: one[0].detach().clone() for name, one in stacked.items()}
             for stacked in (weights, buffers)
@@ -180,10 +180,10 @@ class Exploring(Algorithm):
             )
         return size
 
-    def begun(self, task: Task, learner: L) -> PopulationState[L]:
+    def begun(self, problem: SearchProblem, learner: L) -> PopulationState[L]:
         """The state before the first step: every lambda_i is drawn around the start."""
-        lam = self.start(task)
-        state = PopulationState.of(task, lam, learner, lam_rows=lam)
+        lam = self.start(problem)
+        state = PopulationState.of(problem, lam, learner, lam_rows=lam)
         # A training set smaller than batch_size makes smaller batches.
         self.explore(state, self.n_members(state.train_stream.batch_size))
         return state
@@ -198,7 +198,7 @@ class Exploring(Algorithm):
 
     def select(
         self,
-        task: Task,
+        problem: SearchProblem,
         state: PopulationState[L],
         members: Iterable[Callable[[Tensor], Tensor]],
     ) -> Tensor:
@@ -208,7 +208,7 @@ class Exploring(Algorithm):
         A loss that is not finite never wins. Members run one by one: many images
         through one network are faster.
         """
-        losses = torch.stack([task.validation_loss(member) for member in members])
+        losses = torch.stack([problem.validation_loss(member) for member in members])
         k = losses.nan_to_num(nan=torch.inf).argmin(keepdim=True)
         state.lam.copy_(state.lam_rows.index_select(0, k)[0])
         state.totals.add_lambda(losses.index_select(0, k)[0])
@@ -224,23 +224,25 @@ class Population(Exploring):
     """Standard deviation of the noise on a member's weights when it explores (sigma').
     """
 
-    def begin(self, task: Task, networks: Networks) -> Any:
+    def begin(self, problem: SearchProblem, networks: Networks) -> Any:
         """Line 2: each member has a network, and a lambda drawn around the start."""
-        n_members = self.n_members(task.train_stream().batch_size)
-        return self.begun(task, PopulationModel.of(task, networks, n_members))
+        n_members = self.n_members(problem.train_stream().batch_size)
+        return self.begun(problem, PopulationModel.of(problem, networks, n_members))
 
-    def step(self, task: Task, state: PopulationState[PopulationModel]) -> None:
+    def step(
+        self, problem: SearchProblem, state: PopulationState[PopulationModel]
+    ) -> None:
         """One training step of all members; after each T_train of them, select, exploit
         and explore (lines 4 to 14).
         """
-        self.update(task, state)
+        self.update(problem, state)
         state.learner.schedule.step()
         state.step += 1
         if state.step % self.train_steps == 0:
             learner, n_members = state.learner, len(state.lam_rows)
             learner.template.eval()
             k = self.select(
-                task,
+                problem,
                 state,
                 [
                     partial(functional_call, learner.template, one)
@@ -251,7 +253,9 @@ class Population(Exploring):
             self.explore(state, n_members)
             learner.explore(self.weight_sigma, state.generator)
 
-    def update(self, task: Task, state: PopulationState[PopulationModel]) -> None:
+    def update(
+        self, problem: SearchProblem, state: PopulationState[PopulationModel]
+    ) -> None:
         """Equation 1 for every member: one SGD step on its own images, augmented by its
         own policy.
         """
@@ -259,7 +263,7 @@ class Population(Exploring):
         learner.template.train()
         images, labels = state.train_stream.next()
         lam = state.lam_rows.repeat_interleave(len(images) // n_members, 0)
-        inputs = task.augment(images, lam, state.generator).unflatten(
+        inputs = problem.augment(images, lam, state.generator).unflatten(
             0, (n_members, -1)
         )
         logits = learner.forward(inputs).flatten(0, 1)
@@ -283,19 +287,20 @@ class HyperPopulation(Exploring):
     sharing: Sharing = "first-bn"
     """Weight sharing strategy: which layers depend on lambda."""
 
-    def begin(self, task: Task, networks: Networks) -> Any:
+    def begin(self, problem: SearchProblem, networks: Networks) -> Any:
         """Line 2: phi from a network, every lambda_i drawn around the start."""
         return self.begun(
-            task, HyperModel.of(task, networks(0), self.start(task), self.sharing)
+            problem,
+            HyperModel.of(problem, networks(0), self.start(problem), self.sharing),
         )
 
-    def step(self, task: Task, state: PopulationState[HyperModel]) -> None:
+    def step(self, problem: SearchProblem, state: PopulationState[HyperModel]) -> None:
         """One training step; after each T_train of them, selection of a member and
         exploration (lines 4 to 13).
         """
         batch = state.train_stream.next()
         update_phi(
-            task,
+            problem,
             state,
             batch,
             state.lam_rows.repeat_interleave(len(batch[0]) // len(state.lam_rows), 0),
@@ -305,6 +310,8 @@ class HyperPopulation(Exploring):
         if state.step % self.train_steps == 0:
             hypernetwork = state.learner.hypernetwork.eval()
             self.select(
-                task, state, [partial(hypernetwork, lam=lam) for lam in state.lam_rows]
+                problem,
+                state,
+                [partial(hypernetwork, lam=lam) for lam in state.lam_rows],
             )
             self.explore(state, len(state.lam_rows))

@@ -55,6 +55,7 @@ from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 from hba.algorithms.algorithm import Algorithm, Count
 from hba.algorithms.lambda_steps import GradientState
 from hba.algorithms.lookahead import Lookahead
+from hba.algorithms.problem import ImageProblem
 from hba.algorithms.race_measures import calibrated, gaps, validated
 from hba.algorithms.race_policies import (
     TOGETHER,
@@ -66,7 +67,6 @@ from hba.algorithms.race_policies import (
     symmetries_of,
 )
 from hba.algorithms.state import NetworkModel, Networks
-from hba.algorithms.task import ImageTask
 from hba.algorithms.update_schedule import UpdateSchedule
 from hba.config.training import PLATEAU, CommonSearchConfig
 from hba.data.loader import BatchStream
@@ -254,11 +254,11 @@ class Race(Algorithm):
     def spread_columns(self, space: SearchSpace) -> Tensor:
         return LOOKAHEAD.spread_columns(space)
 
-    def begin(self, task: Any, networks: Networks) -> Any:
+    def begin(self, problem: Any, networks: Networks) -> Any:
         """Begin with a network that trains without augmentation."""
-        space = task.space
+        space = problem.space
         if (
-            not isinstance(task, ImageTask)
+            not isinstance(problem, ImageProblem)
             or not space.operations
             or space.regularizers
         ):
@@ -270,16 +270,16 @@ class Race(Algorithm):
                 "race chooses operations, but space stn applies all to every image; use"
                 " lookahead"
             )
-        if (n_images := len(task.data.val)) < 2:
+        if (n_images := len(problem.data.val)) < 2:
             raise SettingsError(
                 "race must have at least 2 validation images to compare losses, got"
                 f" {n_images}"
             )
-        side, own = self.side(task.config.side), [networks(0), networks(0)]
-        if side < task.config.side:
+        side, own = self.side(problem.config.side), [networks(0), networks(0)]
+        if side < problem.config.side:
             try:
                 CustomNetwork(own[0]).check_takes(
-                    task.data.train, side, len(task.data.class_names)
+                    problem.data.train, side, len(problem.data.class_names)
                 )
             except SettingsError as error:
                 raise SettingsError(
@@ -287,53 +287,54 @@ class Race(Algorithm):
                 ) from None
             own = [Resized(network, side) for network in own]
         n_legs, n_symmetries = 1 + len(names_of_forks(space)), len(symmetries_of(space))
-        learner, of_trunk = (NetworkModel.of(task, network) for network in own)
+        learner, of_trunk = (NetworkModel.of(problem, network) for network in own)
         trunk = Trunk(
             of_trunk,
-            task.train_stream(),
-            task.generator(),
-            default_generator_state(task.device),
+            problem.train_stream(),
+            problem.generator(),
+            default_generator_state(problem.device),
         )
-        lam = space.encode(row_of(space, [WALK_GROUP], task.config.start))
-        lam = lam.to(task.device, torch.get_default_dtype())
+        lam = space.encode(row_of(space, [WALK_GROUP], problem.config.start))
+        lam = lam.to(problem.device, torch.get_default_dtype())
         state = RaceState.of(
-            task,
+            problem,
             lam,
             learner,
-            mover=LOOKAHEAD.mover(task, lam),
+            mover=LOOKAHEAD.mover(problem, lam),
             trunk=trunk,
             rows=row_of(space, []).repeat(n_legs + 1, 1),
             losses=torch.full(
-                (n_legs, len(task.data.val)), torch.inf, device=task.device
+                (n_legs, len(problem.data.val)), torch.inf, device=problem.device
             ),
-            train_losses=torch.zeros(n_legs, device=task.device),
+            train_losses=torch.zeros(n_legs, device=problem.device),
             ended=torch.zeros(n_legs + 1, dtype=torch.bool),
-            gaps=torch.full((n_symmetries, 2), torch.inf, device=task.device),
-            moves=torch.zeros(space.n, dtype=torch.bool, device=task.device),
+            gaps=torch.full((n_symmetries, 2), torch.inf, device=problem.device),
+            moves=torch.zeros(space.n, dtype=torch.bool, device=problem.device),
         )
         for one in (learner, of_trunk):
-            one.schedule = self.course(task, state, one.optimizer)
+            one.schedule = self.course(problem, state, one.optimizer)
         return state
 
-    def legs(self, task: Any, steps_per_epoch: int) -> list[range]:
+    def legs(self, problem: Any, steps_per_epoch: int) -> list[range]:
         """The steps of each leg when all run one after the other."""
         ends = [
             *accumulate(
-                n * steps_per_epoch for _, n in self.leg_epochs(task.config, task.space)
+                n * steps_per_epoch
+                for _, n in self.leg_epochs(problem.config, problem.space)
             )
         ]
         return [range(begin, end) for begin, end in pairwise((0, *ends))]
 
     def course(
-        self, task: ImageTask, state: RaceState, optimizer: Optimizer
+        self, problem: ImageProblem, state: RaceState, optimizer: Optimizer
     ) -> LRScheduler:
         """The learning rate of a whole training. A fork runs faster through the part
         after its beginning.
         """
-        (plain, *others), rates = self.legs(task, state.steps_per_epoch), []
-        stand_in, course = task.optimizer_of([torch.zeros(1, requires_grad=True)])
-        for _ in range(task.config.epochs * state.steps_per_epoch):
-            rates.append(float(course.get_last_lr()[0]) / task.config.learning_rate)
+        (plain, *others), rates = self.legs(problem, state.steps_per_epoch), []
+        stand_in, course = problem.optimizer_of([torch.zeros(1, requires_grad=True)])
+        for _ in range(problem.config.epochs * state.steps_per_epoch):
+            rates.append(float(course.get_last_lr()[0]) / problem.config.learning_rate)
             stand_in.step()
             course.step()
 
@@ -349,39 +350,42 @@ class Race(Algorithm):
             return rates[min(step if step in plain else at, len(rates) - 1)]
 
         for group in optimizer.param_groups:
-            group["initial_lr"] = task.config.learning_rate
+            group["initial_lr"] = problem.config.learning_rate
         return LambdaLR(optimizer, factor)
 
-    def step(self, task: Any, state: RaceState) -> None:
+    def step(self, problem: Any, state: RaceState) -> None:
         """Make one training step of a leg, and evaluate the leg after its last step."""
-        legs = self.legs(task, state.steps_per_epoch)
+        legs = self.legs(problem, state.steps_per_epoch)
         leg = next(number for number, steps in enumerate(legs) if state.step in steps)
         if leg and state.step == legs[leg].start:
             # All forks use the same batches and random numbers.
             restore(trunk_of(state), copy.deepcopy(snapshot(state.trunk)))
             restore_default_generators(state.trunk.default_generators, state.device)
             state.totals.reset()
-        task = replace(task, candidates=task.space.candidates(state.rows[leg]))
+        problem = replace(problem, candidates=problem.space.candidates(state.rows[leg]))
         if leg == len(state.losses):
-            return self.look_ahead(task, state, legs[leg])
+            return self.look_ahead(problem, state, legs[leg])
         # A blocking copy would wait for the device.
         row = state.rows[leg].to(
-            task.device, torch.get_default_dtype(), non_blocking=True
+            problem.device, torch.get_default_dtype(), non_blocking=True
         )
-        key = "leg", leg, task.candidates
+        key = "leg", leg, problem.candidates
         state.graphs.run(
-            key, partial(self.train_step, task, state), row, *state.train_stream.next()
+            key,
+            partial(self.train_step, problem, state),
+            row,
+            *state.train_stream.next(),
         )
         state.learner.schedule.step()
         state.step += 1
         if state.step == legs[leg].stop:
             state.graphs.clear()
-            logits, labels = validated(task, state.learner.network)
+            logits, labels = validated(problem, state.learner.network)
             if leg == 0:
                 restore(state.trunk, copy.deepcopy(snapshot(trunk_of(state))))
-                state.gaps.copy_(gaps(task, state.learner.network))
+                state.gaps.copy_(gaps(problem, state.learner.network))
             self.end(
-                task,
+                problem,
                 state,
                 leg,
                 task_of(labels).losses(calibrated(logits, labels), labels),
@@ -389,37 +393,42 @@ class Race(Algorithm):
             )
 
     def train_step(
-        self, task: Any, state: RaceState, row: Tensor, images: Tensor, labels: Tensor
+        self,
+        problem: Any,
+        state: RaceState,
+        row: Tensor,
+        images: Tensor,
+        labels: Tensor,
     ) -> None:
         """Make one training step with the policy `row` (n,), in natural units."""
-        inputs, _ = task.augment_with(
+        inputs, _ = problem.augment_with(
             row.expand(len(images), -1), images, state.generator
         )
         state.totals.add_training(
-            *state.learner.learn(*task.mixed(row, inputs, labels, state.generator))
+            *state.learner.learn(*problem.mixed(row, inputs, labels, state.generator))
         )
 
     @torch.no_grad()
-    def look_ahead(self, task: Any, state: RaceState, leg: range) -> None:
+    def look_ahead(self, problem: Any, state: RaceState, leg: range) -> None:
         """Make one step of look-ahead. It moves the values of the groups that the forks
         chose, not of symmetries.
         """
         mover = state.mover
         if state.step == leg.start:
-            chosen = moved_by_lookahead(task.space, task.space.decode(state.lam))
+            chosen = moved_by_lookahead(problem.space, problem.space.decode(state.lam))
             state.lam.clamp_(-LARGEST_LOGIT, LARGEST_LOGIT)
             mover.start.copy_(state.lam)
             state.moves.copy_(chosen)
             state.is_moved = bool(chosen.any())
         with torch.enable_grad():
-            (LOOKAHEAD if state.is_moved else WITHOUT_POLICY_STEPS).step(task, state)
+            (LOOKAHEAD if state.is_moved else WITHOUT_POLICY_STEPS).step(problem, state)
         state.lam.copy_(state.lam.where(state.moves, mover.start))
         state.ended[-1] = state.step == leg.stop
 
     def most_parallel_parts(self, space: SearchSpace) -> int:
         return 1 + len(groups_of(space))
 
-    def parallel_parts(self, task: Any, state: RaceState) -> list[int]:
+    def parallel_parts(self, problem: Any, state: RaceState) -> list[int]:
         """Numbers of the forks that can run now; none in leg 0."""
         left = [
             leg
@@ -429,11 +438,12 @@ class Race(Algorithm):
         return (
             []
             if 0 in left
-            else [leg for leg in left if leg < 2 + len(groups_of(task.space))] or left
+            else [leg for leg in left if leg < 2 + len(groups_of(problem.space))]
+            or left
         )
 
-    def start_part(self, task: Any, state: RaceState, part: int) -> None:
-        steps = self.legs(task, state.steps_per_epoch)[part]
+    def start_part(self, problem: Any, state: RaceState, part: int) -> None:
+        steps = self.legs(problem, state.steps_per_epoch)[part]
         if state.step not in steps:
             state.step = steps.start
 
@@ -446,10 +456,10 @@ class Race(Algorithm):
         return state.losses[part], float(state.train_losses[part])
 
     def end_part(
-        self, task: Any, state: RaceState, part: int, result: tuple[Tensor, float]
+        self, problem: Any, state: RaceState, part: int, result: tuple[Tensor, float]
     ) -> None:
         losses, train_loss = result
-        self.end(task, state, part, losses, train_loss)
+        self.end(problem, state, part, losses, train_loss)
 
     def cost(self, n_jobs: int = 1) -> float:
         # The forks run in parallel, look-ahead does not.
@@ -463,12 +473,12 @@ class Race(Algorithm):
     def steps_for_timing(self, space: SearchSpace) -> int:
         return len(names_of_forks(space))
 
-    def prepare_timed_step(self, task: Any, state: RaceState, number: int) -> None:
+    def prepare_timed_step(self, problem: Any, state: RaceState, number: int) -> None:
         """Always in the first leg, with all symmetries and each group in turn."""
-        symmetries = symmetries_of(task.space)
-        fork = names_of_forks(task.space)[number]
+        symmetries = symmetries_of(problem.space)
+        fork = names_of_forks(problem.space)[number]
         state.step = 0
-        state.rows[0] = row_of(task.space, [*symmetries, fork])
+        state.rows[0] = row_of(problem.space, [*symmetries, fork])
 
     @classmethod
     def settings_in_auto(
@@ -497,21 +507,26 @@ class Race(Algorithm):
         return tuple(f"-{name}" for name in left_out) or None
 
     def end(
-        self, task: Any, state: RaceState, leg: int, losses: Tensor, train_loss: float
+        self,
+        problem: Any,
+        state: RaceState,
+        leg: int,
+        losses: Tensor,
+        train_loss: float,
     ) -> None:
         """Store the results of a leg, losses (images,) and train_loss of its last
         epoch; set the later policies.
         """
-        space, legs = task.space, self.legs(task, state.steps_per_epoch)
+        space, legs = problem.space, self.legs(problem, state.steps_per_epoch)
         # A network that diverged must not win.
         state.losses[leg] = losses.nan_to_num(nan=torch.inf)
         state.train_losses[leg], state.ended[leg] = train_loss, True
         taken = self.symmetries(space, state.gaps)
-        for fork in self.parallel_parts(task, state):
+        for fork in self.parallel_parts(problem, state):
             groups = self.groups_in(space, state, fork)
-            state.rows[fork] = row_of(space, [*taken, *groups], task.config.start)
+            state.rows[fork] = row_of(space, [*taken, *groups], problem.config.start)
         is_chosen = bool(state.ended[1:].any())
-        first = row_of(space, [*taken, WALK_GROUP], task.config.start)
+        first = row_of(space, [*taken, WALK_GROUP], problem.config.start)
         state.rows[-1] = (
             state.rows[1 + self.winner(state.losses[1:], state.train_losses[1:])]
             if is_chosen
@@ -562,16 +577,16 @@ class Race(Algorithm):
         named = zip(symmetries_of(space), found.tolist(), strict=True)
         return [name for name, (gap, error) in named if is_symmetry(gap, error)]
 
-    def findings(self, task: Any, state: RaceState) -> dict[str, Any]:
+    def findings(self, problem: Any, state: RaceState) -> dict[str, Any]:
         """The gaps of symmetries, and the largest gap allowed; for each fork that has
         ended, its mean loss, the difference to the first fork, and its standard error;
         the chosen fork, its symmetries and groups, and whether look-ahead moves their
         values. Numbers that are not finite, as gaps of a network that learned nothing,
         are None.
         """
-        names, forks = symmetries_of(task.space), {}
+        names, forks = symmetries_of(problem.space), {}
         for name, losses in zip(
-            names_of_forks(task.space), state.losses[1:], strict=True
+            names_of_forks(problem.space), state.losses[1:], strict=True
         ):
             if losses.isfinite().all():
                 minus = mean_and_error((losses - state.losses[1])[None])
@@ -585,12 +600,12 @@ class Race(Algorithm):
         if state.ended[1:].any():
             number = self.winner(state.losses[1:], state.train_losses[1:])
             winner, groups = (
-                names_of_forks(task.space)[number],
-                self.groups_in(task.space, state, 1 + number),
+                names_of_forks(problem.space)[number],
+                self.groups_in(problem.space, state, 1 + number),
             )
         taken = {
             "fork": winner,
-            "operations": [*self.symmetries(task.space, state.gaps), *groups],
+            "operations": [*self.symmetries(problem.space, state.gaps), *groups],
         }
         measured = {"symmetries": found, "largest_gap": LARGEST_GAP, "forks": forks}
         return {**measured, "taken": {**taken, "is_moved": state.is_moved}}

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from hba.algorithms.task import ImageTask
+from hba.algorithms.problem import ImageProblem
 from hba.operations import Operation
 from hba.tasks import task_of
 from hba.training.metrics import logits_of
@@ -18,18 +18,18 @@ CLEARLY, FEWEST_OF_CLASS = 2.5, 5
 
 
 def validated(
-    task: ImageTask, network: nn.Module, move: Operation | None = None
+    problem: ImageProblem, network: nn.Module, move: Operation | None = None
 ) -> tuple[Tensor, Tensor]:
     """Logits (images, classes) and labels of all validation images, after the operation
     `move` if there is one.
     """
 
     def prepare(images: Tensor) -> Tensor:
-        return task.preprocessing.measure(
-            images if move is None else moved_by(move, images, task.fill)
+        return problem.preprocessing.measure(
+            images if move is None else moved_by(move, images, problem.fill)
         )
 
-    return logits_of(network, task.data.val, prepare)
+    return logits_of(network, problem.data.val, prepare)
 
 
 def moved_by(move: Operation, images: Tensor, fill: Tensor | None = None) -> Tensor:
@@ -42,15 +42,17 @@ def moved_by(move: Operation, images: Tensor, fill: Tensor | None = None) -> Ten
     return move(images, fill=fill, position=places.view(len(images), move.n_uniforms))
 
 
-def gaps(task: ImageTask, network: nn.Module) -> Tensor:
+def gaps(problem: ImageProblem, network: nn.Module) -> Tensor:
     """Gaps of the space's symmetries on validation images, as gaps_of returns them."""
-    logits, labels = validated(task, network)
+    logits, labels = validated(problem, network)
     moves = [
         operation
-        for operation in task.space.operations
+        for operation in problem.space.operations
         if operation.stage == "symmetry"
     ]
-    return gaps_of(logits, labels, (validated(task, network, one)[0] for one in moves))
+    return gaps_of(
+        logits, labels, (validated(problem, network, one)[0] for one in moves)
+    )
 
 
 def gaps_of(logits: Tensor, labels: Tensor, moved: Iterable[Tensor]) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from hba.algorithms.task import Task
+from hba.algorithms.problem import SearchProblem
 from hba.data.loader import BatchStream
 from hba.distributed import collectives
 from hba.hypernet import HyperNetwork, TunedRates
@@ -83,12 +83,12 @@ class NetworkModel(InnerModel):
     network: nn.Module
 
     @staticmethod
-    def of(task: Task, network: nn.Module) -> "NetworkModel":
-        network = network.to(task.device)
-        if task.config.fast:
+    def of(problem: SearchProblem, network: nn.Module) -> "NetworkModel":
+        network = network.to(problem.device)
+        if problem.config.fast:
             enable_amp(network)
-        optimizer, schedule = task.optimizer_of(network.parameters())
-        kind = AmpNetworkModel if task.config.fast else NetworkModel
+        optimizer, schedule = problem.optimizer_of(network.parameters())
+        kind = AmpNetworkModel if problem.config.fast else NetworkModel
         return kind(network=network, optimizer=optimizer, schedule=schedule)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -126,27 +126,29 @@ class HyperModel(InnerModel):
     hypernetwork: HyperNetwork
 
     @classmethod
-    def of(cls, task: Task, network: nn.Module, lam: Tensor, sharing: str) -> Self:
+    def of(
+        cls, problem: SearchProblem, network: nn.Module, lam: Tensor, sharing: str
+    ) -> Self:
         """phi starts at the network's weights. The optimizer has two groups: the
         weights, and their response.
         """
         directions = torch.Generator().manual_seed(
-            derived_seed(task.config.seed, "hyper-layers")
+            derived_seed(problem.config.seed, "hyper-layers")
         )
-        columns = task.regularization.dropout_columns
-        rates = TunedRates(columns, task.space.decode) if columns else None
+        columns = problem.regularization.dropout_columns
+        rates = TunedRates(columns, problem.space.decode) if columns else None
         hypernetwork = HyperNetwork(network, len(lam), sharing, directions, rates).to(
-            task.device
+            problem.device
         )
         weights, response = (
             [*hypernetwork.current_parameters().values()],
             hypernetwork.response_parameters(),
         )
         groups: list[dict[str, Any]] = [{"params": weights}, {"params": response}]
-        if task.regularization.weight_decay_column is not None:
+        if problem.regularization.weight_decay_column is not None:
             # A tuned weight decay is part of the loss, with a value for each image.
             groups = [{**group, "weight_decay": 0.0} for group in groups]
-        optimizer, schedule = task.optimizer_of(groups)
+        optimizer, schedule = problem.optimizer_of(groups)
         return cls(hypernetwork=hypernetwork, optimizer=optimizer, schedule=schedule)
 
     def to_module(self, lam: Tensor) -> nn.Module:
@@ -222,17 +224,19 @@ class SearchState(Generic[L]):
     step: int = 0
 
     @classmethod
-    def of(cls, task: Task, lam: Tensor, learner: L, **further: Any) -> Self:
+    def of(
+        cls, problem: SearchProblem, lam: Tensor, learner: L, **further: Any
+    ) -> Self:
         """The state before the first step. further: fields of a subclass."""
         stream, totals = (
-            task.train_stream(),
-            EpochTotals(*torch.zeros(5, device=task.device).unbind()),
+            problem.train_stream(),
+            EpochTotals(*torch.zeros(5, device=problem.device).unbind()),
         )
         return cls(
             lam=lam,
             learner=learner,
             train_stream=stream,
-            generator=task.generator(),
+            generator=problem.generator(),
             totals=totals,
             **further,
         )

@@ -46,10 +46,13 @@ def within(
     """
     config, space, algorithm = (
         context.config,
-        context.task.space,
+        context.problem.space,
         context.config.algorithm,
     )
-    every, batches = config.measured_every, context.task.train_stream().batches_per_pass
+    every, batches = (
+        config.measured_every,
+        context.problem.train_stream().batches_per_pass,
+    )
     seconds_of_step, seconds_of_validation = measured(context, seconds, clock)
 
     def cost(epochs: int) -> float:
@@ -77,9 +80,12 @@ def within(
         )
     config = config.changed({"epochs": epochs})
     note = f"{counted(epochs, 'epoch')} fit into the {seconds:g} s."
-    task = replace(context.task, config=config)
+    problem = replace(context.problem, config=config)
     return replace(
-        context, config=config, task=task, start_notes=(*context.start_notes, note)
+        context,
+        config=config,
+        problem=problem,
+        start_notes=(*context.start_notes, note),
     )
 
 
@@ -94,26 +100,26 @@ def measured(
     """
     config = context.config.algorithm.config_for_timing(context.config)
     algorithm = config.algorithm
-    task = replace(context.task, config=config)
-    with default_generators(task.device):
-        state = algorithm.begin(task, context.networks)
-        state.graphs = graphs_for(state, task)
+    problem = replace(context.problem, config=config)
+    with default_generators(problem.device):
+        state = algorithm.begin(problem, context.networks)
+        state.graphs = graphs_for(state, problem)
 
         def now() -> float:
             if state.device.type == "cuda":
                 torch.cuda.synchronize(state.device)
             return clock()
 
-        every = algorithm.steps_for_timing(task.space)
+        every = algorithm.steps_for_timing(problem.space)
         seconds = min(MEASURED_SHARE * budget, MOST_MEASURED_SECONDS)
         n_rounds, begun = -1 if state.graphs.recorder is None else -EAGER_RUNS, now()
         while n_rounds < 1 or now() - begun < seconds:
             for number in range(every):
-                algorithm.prepare_timed_step(task, state, number)
-                algorithm.step(task, state)
+                algorithm.prepare_timed_step(problem, state, number)
+                algorithm.step(problem, state)
             n_rounds += 1
             if n_rounds == 0:
                 begun = now()
         of_step, begun = (now() - begun) / (n_rounds * every), now()
-        measure(state.to_module(), task.data.val, task.preprocessing.measure)
+        measure(state.to_module(), problem.data.val, problem.preprocessing.measure)
         return of_step, now() - begun

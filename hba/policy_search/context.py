@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from hba.algorithms import ImageTask, SearchState
+from hba.algorithms import ImageProblem, SearchState
+from hba.algorithms.problem import SearchProblem
 from hba.algorithms.state import NetworkModel, Networks, named_networks
-from hba.algorithms.task import Task
 from hba.data.arrays import DATASET_NAMES
 from hba.data.images import SearchData, hashes_of
 from hba.data.leakage import SeenImages
@@ -53,7 +53,7 @@ class SearchContext:
     """
 
     config: Any
-    task: Task
+    problem: SearchProblem
     networks: Networks
     identity: Mapping[str, str]
     model: str
@@ -99,7 +99,7 @@ class ImageSearchContext(SearchContext):
     """
 
     config: SearchConfig
-    task: ImageTask
+    problem: ImageProblem
     images_seen: Any
     start_notes: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
@@ -147,7 +147,7 @@ class ImageSearchContext(SearchContext):
         hashes = None if is_named else hashes_of(data.listing, (data.train, data.val))
         return ImageSearchContext(
             config=config,
-            task=ImageTask(config, space, data, preprocessing, color),
+            problem=ImageProblem(config, space, data, preprocessing, color),
             networks=networks,
             identity=identity,
             model=model,
@@ -170,12 +170,14 @@ class ImageSearchContext(SearchContext):
         """Measure all validation images every measured_every epochs, after the first
         and last, and after each leg.
         """
-        task, loss, error_percent = self.task, None, None
+        problem, loss, error_percent = self.problem, None, None
         ends = accumulate(
             epochs
-            for _, epochs in self.config.algorithm.leg_epochs(self.config, task.space)
+            for _, epochs in self.config.algorithm.leg_epochs(
+                self.config, problem.space
+            )
         )
-        last = self.config.algorithm.total_epochs(self.config, task.space)
+        last = self.config.algorithm.total_epochs(self.config, problem.space)
         if epoch in (1, last, *ends) or epoch % self.config.measured_every == 0:
             if isinstance(state.learner, NetworkModel):
                 network, graphs = state.learner.network, state.graphs
@@ -185,7 +187,7 @@ class ImageSearchContext(SearchContext):
                 state.graphs.clear()
                 network, graphs = state.to_module(), EAGER
             measured = measure(
-                network, task.data.val, task.preprocessing.measure, graphs=graphs
+                network, problem.data.val, problem.preprocessing.measure, graphs=graphs
             )
             loss, error_percent = measured.loss, measured.error_percent
         return {
@@ -195,12 +197,12 @@ class ImageSearchContext(SearchContext):
         }
 
     def plan(self, **common: Any) -> SearchPlan:
-        config, data = self.config, self.task.data
+        config, data = self.config, self.problem.data
         notes = (
             *data.facts,
             task_of(data.train.labels).note,
             *self.start_notes,
-            None if self.task.space.has_stages else config.baseline_note(),
+            None if self.problem.space.has_stages else config.baseline_note(),
             *common.pop("notes"),
         )
         return SearchPlan(
@@ -212,10 +214,10 @@ class ImageSearchContext(SearchContext):
             left_out=len(data.left_out),
             threads=torch.get_num_threads(),
             processes=size(),
-            image_size=self.task.preprocessing.image_size,
+            image_size=self.problem.preprocessing.image_size,
             batch_size=min(config.batch_size, len(data.train)),
             operations=tuple(
-                operation.name for operation in self.task.space.operations
+                operation.name for operation in self.problem.space.operations
             ),
             notes=tuple(filter(None, notes)),
             **common,
@@ -224,8 +226,8 @@ class ImageSearchContext(SearchContext):
     def provenance(self) -> dict[str, Any]:
         config, data, error = (
             self.config,
-            self.task.data,
-            task_of(self.task.data.train.labels).error,
+            self.problem.data,
+            task_of(self.problem.data.train.labels).error,
         )
         mean, std = config.colors_of_network() or (None, None)
         weights = {"sha256": self.identity.get(PRETRAINED), "mean": mean, "std": std}
@@ -245,11 +247,11 @@ class ImageSearchContext(SearchContext):
         }
 
     def save_further(self, folder: Path) -> None:
-        save_left_out(folder, self.task.data.left_out)
+        save_left_out(folder, self.problem.data.left_out)
 
     def report(self, folder: Path) -> Path | None:
         with single_process():
-            return report_at_the_end(folder, self.task.data)
+            return report_at_the_end(folder, self.problem.data)
 
 
 def _networks(

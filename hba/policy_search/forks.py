@@ -45,15 +45,15 @@ def trainer_for(
         context: The search.
         folder: The folder of the run, if there is one.
     """
-    task = context.task
+    problem = context.problem
     algorithm = context.config.algorithm
     if not algorithm.has_parallel_parts:
         return SearchTrainer(context, folder)
-    most = algorithm.most_parallel_parts(task.space)
-    n_jobs = number_of_jobs(jobs, most, task.data.train, task.device)
+    most = algorithm.most_parallel_parts(problem.space)
+    n_jobs = number_of_jobs(jobs, most, problem.data.train, problem.device)
     if machines is None and n_jobs == 1:
         return SearchTrainer(context, folder)
-    executor = executor_for(str(task.device), n_jobs, machines)
+    executor = executor_for(str(problem.device), n_jobs, machines)
     return ForkingTrainer(context, algorithm, folder, executor)
 
 
@@ -77,16 +77,16 @@ class ForkingTrainer(SearchTrainer):
         super().__init__(context, folder)
         self.executor = executor
         self.algorithm = algorithm
-        self.task = context.task
-        data = self.task.data
-        without_images = replace(self.task, data=None)  # type: ignore[arg-type]
+        self.problem = context.problem
+        data = self.problem.data
+        without_images = replace(self.problem, data=None)  # type: ignore[arg-type]
         # On the CPU, where the first forks put them into shared memory, in which later
         # ones find them.
         tensors = [
             one.cpu() for one in (*tensors_of(data.train), *tensors_of(data.val))
         ]
         self.value = (
-            replace(context, task=without_images, images_seen=None),
+            replace(context, problem=without_images, images_seen=None),
             data.name,
             data.class_names,
         )
@@ -101,7 +101,7 @@ class ForkingTrainer(SearchTrainer):
 
     def advance(self, callback: SearchCallback) -> None:
         state: Any = self.state
-        parts = self.algorithm.parallel_parts(self.task, state)
+        parts = self.algorithm.parallel_parts(self.problem, state)
         if not parts:
             return super().advance(callback)
 
@@ -122,7 +122,7 @@ class ForkingTrainer(SearchTrainer):
         with contextlib.suppress(Stopped), contextlib.closing(results):
             for number, pickled in results:
                 result, epochs = pickle.loads(pickled)
-                self.algorithm.end_part(self.task, state, parts[number], result)
+                self.algorithm.end_part(self.problem, state, parts[number], result)
                 for metrics in epochs:
                     self.note(metrics, callback)
                 self.save()
@@ -143,7 +143,9 @@ def prepared(value: Any, tensors: Tensors) -> tuple[ImageSearchContext, bytes]:
     return (
         replace(
             context,
-            task=replace(context.task, data=SearchData(name, class_names, train, val)),
+            problem=replace(
+                context.problem, data=SearchData(name, class_names, train, val)
+            ),
         ),
         state,
     )
@@ -164,10 +166,10 @@ def run_part(
     """
     context, saved = shared
     algorithm = context.config.algorithm
-    with default_generators(context.task.device), explained_memory_errors():
+    with default_generators(context.problem.device), explained_memory_errors():
         trainer = SearchTrainer(context, None)
         trainer.load(pickle.loads(saved))
-        algorithm.start_part(context.task, trainer.state, part)
+        algorithm.start_part(context.problem, trainer.state, part)
         while (result := algorithm.result_of_part(trainer.state, part)) is None:
             trainer.advance(SearchCallback())
             on_step()

@@ -79,16 +79,16 @@ class History:
         self.rows.append(np.clip(rounded, *np.sort(space.ranges).T).tolist())
 
 
-def graphs_for(state: SearchState[InnerModel], task: Any) -> StepGraphs:
+def graphs_for(state: SearchState[InnerModel], problem: Any) -> StepGraphs:
     """What runs the steps of a search, as CUDA graphs if its device, networks and
     functions allow it.
     """
     networks = [
         one for one in vars(state.learner).values() if isinstance(one, nn.Module)
     ]
-    parts = task.config.algorithm, *networks, *task.space.functions
+    parts = problem.config.algorithm, *networks, *problem.space.functions
     # Steps on text keep states between batches, which a graph would not.
-    wanted = getattr(task.config, "graph", False) if size() == 1 else False
+    wanted = getattr(problem.config, "graph", False) if size() == 1 else False
     return StepGraphs.of(
         parts, state.learner.optimizer, state.generator, state, wanted=wanted
     )
@@ -102,9 +102,11 @@ class SearchTrainer:
     def __init__(self, context: SearchContext, folder: RunFolder | None) -> None:
         self.context, self.folder, algorithm = context, folder, context.config.algorithm
         self.state: SearchState[InnerModel] = algorithm.begin(
-            context.task, context.networks
+            context.problem, context.networks
         )
-        self.total_epochs = algorithm.total_epochs(context.config, context.task.space)
+        self.total_epochs = algorithm.total_epochs(
+            context.config, context.problem.space
+        )
         self.history = History()
         self.last_clock = self.last_save = time.monotonic()
         self.notes: tuple[str, ...] = ()
@@ -115,7 +117,7 @@ class SearchTrainer:
             self.load(saved)
             restore(self.history, saved["history"])
         self.count_steps()
-        self.state.graphs = graphs_for(self.state, context.task)
+        self.state.graphs = graphs_for(self.state, context.problem)
 
     def run(self, callback: SearchCallback) -> SearchResult:
         """Train until the last epoch ends, or the callback requests a stop."""
@@ -125,7 +127,7 @@ class SearchTrainer:
             self.history,
             self.context.config,
         )
-        space = context.task.space
+        space = context.problem.space
         # Save before the training, so that a state that cannot be saved raises an error
         # at once.
         self.save()
@@ -185,7 +187,7 @@ class SearchTrainer:
         state, context = self.state, self.context
         # The next step may belong to any epoch.
         epoch = 1 + state.step // state.steps_per_epoch
-        context.config.algorithm.step(context.task, state)
+        context.config.algorithm.step(context.problem, state)
         if state.step % state.steps_per_epoch == 0:
             self.note(self._close_epoch(epoch), callback)
             if time.monotonic() - self.last_save > SAVE_EVERY_SECONDS:
@@ -196,7 +198,7 @@ class SearchTrainer:
     def note(self, metrics: Metrics, callback: SearchCallback) -> None:
         """Add a finished epoch to the history, with the current hyperparameters."""
         self._count_seconds()
-        history, space = self.history, self.context.task.space
+        history, space = self.history, self.context.problem.space
         sigma = self.context.config.algorithm.sigma_now(self.state)
         spread = sigma.tolist() if isinstance(sigma, torch.Tensor) else sigma
         history.note(self._row(), spread, metrics, space)
@@ -240,7 +242,7 @@ class SearchTrainer:
 
     def _row(self) -> list[float]:
         """The current hyperparameters in natural units."""
-        return self.context.task.space.decode(
+        return self.context.problem.space.decode(
             self.state.lam.detach().cpu().double()
         ).tolist()
 
@@ -284,7 +286,7 @@ class SearchTrainer:
         if not self.history.rows:
             return None
         space, spreads, rows = (
-            self.context.task.space,
+            self.context.problem.space,
             np.array(self.history.spreads),
             np.array(self.history.rows),
         )
@@ -304,7 +306,7 @@ class SearchTrainer:
         """The origin of the schedule, as JSON values."""
         config, history, state = self.context.config, self.history, self.state
         n_done, last = len(history.rows), history.metrics[-1]
-        legs = config.algorithm.leg_epochs(config, self.context.task.space)
+        legs = config.algorithm.leg_epochs(config, self.context.problem.space)
         measured = {
             name: value
             for name, value in last.items()
@@ -313,7 +315,7 @@ class SearchTrainer:
         return {
             "algorithm": config.algorithm.name,
             **self.context.provenance(),
-            **config.algorithm.findings(self.context.task, state),
+            **config.algorithm.findings(self.context.problem, state),
             **({"legs": [list(leg) for leg in legs]} if legs else {}),
             "epochs_finished": n_done,
             "steps_per_epoch": state.steps_per_epoch,

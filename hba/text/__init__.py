@@ -3,8 +3,8 @@
 from hba.text.config import TextEvaluationConfig, TextSearchConfig
 from hba.text.evaluation import TextEvaluation, evaluate
 from hba.text.lstm import LstmLanguageModel
+from hba.text.problem import search
 from hba.text.reader import Corpus, Vocabulary
-from hba.text.task import search
 
 __all__ = [
     "Corpus",

@@ -30,8 +30,8 @@ from hba.text.config import (
     tunable,
 )
 from hba.text.lstm import in_words, measured_loss, next_word_loss, perplexity
+from hba.text.problem import network_of, optimizer_of
 from hba.text.reader import FILES, Corpus, TokenStream
-from hba.text.task import network_of, optimizer_of
 from hba.training.augmentation import ScheduleAugmentation
 from hba.utils.devices import (
     environment,

@@ -20,8 +20,8 @@ from search_steps import (
 from torch import Tensor, nn
 
 from hba.algorithms import Hypergradient, hypergradient
+from hba.algorithms.problem import ImageProblem
 from hba.algorithms.responses import RESPONSES, TrainingBatch
-from hba.algorithms.task import ImageTask
 from hba.hypernet.layers import HyperLayer
 
 
@@ -30,16 +30,16 @@ def responding(**settings: Any) -> tuple[Any, Any]:
     gradient reaches lambda.
     """
     torch.manual_seed(0)
-    task, state = begun_as_in_the_paper(**settings)
+    problem, state = begun_as_in_the_paper(**settings)
     respond_at_random(state.learner.hypernetwork, 0.05)
-    return task, state
+    return problem, state
 
 
 def test_a_lambda_step_moves_only_lambda_by_the_slope_of_the_validation_loss() -> None:
-    task, state = responding()
+    problem, state = responding()
     weights = copy.deepcopy(state.learner.hypernetwork.state_dict())
-    start, ((x, labels),) = state.lam.detach().clone(), next_validation(task, state)
-    algorithm_of(task).update_lambda(task, state, ())
+    start, ((x, labels),) = state.lam.detach().clone(), next_validation(problem, state)
+    algorithm_of(problem).update_lambda(problem, state, ())
     for name, value in state.learner.hypernetwork.state_dict().items():
         assert torch.equal(value, weights[name]), name
     direction, distance, network = torch.zeros(54), 0.05, state.learner.hypernetwork
@@ -61,10 +61,10 @@ def test_a_lambda_step_moves_only_lambda_by_the_slope_of_the_validation_loss() -
 def test_steps_alternate_as_in_the_pseudo_code(
     train_steps: int, val_steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task, state = begun_as_in_the_paper(train_steps=train_steps, val_steps=val_steps)
+    problem, state = begun_as_in_the_paper(train_steps=train_steps, val_steps=val_steps)
     calls: list[str] = []
 
-    def update_phi(_: ImageTask, state: Any, *further: Any) -> None:
+    def update_phi(_: ImageProblem, state: Any, *further: Any) -> None:
         calls.append("phi")
         state.learner.update()
 
@@ -72,19 +72,19 @@ def test_steps_alternate_as_in_the_pseudo_code(
     monkeypatch.setattr(
         Hypergradient, "update_lambda", lambda *_: calls.append("lambda")
     )
-    step(task, state, 3 * train_steps)
+    step(problem, state, 3 * train_steps)
     assert calls == 3 * (train_steps * ["phi"] + val_steps * ["lambda"])
 
 
 def test_every_image_has_its_own_lambda_in_policy_and_network_alike(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    task, state = begun_as_in_the_paper(sigma=0.7, val_steps=0)
+    problem, state = begun_as_in_the_paper(sigma=0.7, val_steps=0)
     seen: dict[str, Tensor] = {}
-    augment, forward = ImageTask.augment, state.learner.hypernetwork.forward
+    augment, forward = ImageProblem.augment, state.learner.hypernetwork.forward
 
     def record_augment(
-        self: ImageTask, images: Tensor, lam: Tensor, generator: torch.Generator
+        self: ImageProblem, images: Tensor, lam: Tensor, generator: torch.Generator
     ) -> Tensor:
         seen["policy"] = lam
         return augment(self, images, lam, generator)
@@ -93,11 +93,11 @@ def test_every_image_has_its_own_lambda_in_policy_and_network_alike(
         seen["network"] = lam
         return forward(x, lam)
 
-    monkeypatch.setattr(ImageTask, "augment", record_augment)
+    monkeypatch.setattr(ImageProblem, "augment", record_augment)
     monkeypatch.setattr(state.learner.hypernetwork, "forward", record_forward)
     noises = []
     for _ in range(20):
-        step(task, state)
+        step(problem, state)
         assert torch.equal(seen["policy"], seen["network"])
         noises.append(seen["policy"] - state.lam.detach())
     noise = torch.cat(noises)
@@ -110,7 +110,7 @@ def test_every_image_has_its_own_lambda_in_policy_and_network_alike(
 
 @each("name", RESPONSES)
 def test_a_training_step_is_one_of_sgd_along_those_gradients(name: str) -> None:
-    task, state = responding(response=name, weight_decay=0.0, learning_rate=0.1)
+    problem, state = responding(response=name, weight_decay=0.0, learning_rate=0.1)
     own = copy.deepcopy(state)
     images, labels = own.train_stream.next()
     rows = own.lam.detach() + torch.randn(
@@ -118,13 +118,13 @@ def test_a_training_step_is_one_of_sgd_along_those_gradients(name: str) -> None:
     )
 
     def augment(images: Tensor, rows: Tensor) -> Tensor:
-        return task.augment(images, rows, own.generator)
+        return problem.augment(images, rows, own.generator)
 
     hypernetwork = own.learner.hypernetwork.train()
     RESPONSES[name](
         TrainingBatch(hypernetwork, augment, F.cross_entropy, images, labels, rows)
     )
-    step(task, state)
+    step(problem, state)
     for moved, still in zip(
         state.learner.hypernetwork.parameters(), hypernetwork.parameters(), strict=True
     ):
@@ -136,7 +136,7 @@ def test_a_training_step_is_one_of_sgd_along_those_gradients(name: str) -> None:
 
 @each("algorithm", SELF_TUNING)
 def test_every_layer_answers_the_last_one_too(algorithm: str) -> None:
-    task, state = begun(algorithm=algorithm)
+    problem, state = begun(algorithm=algorithm)
     plain, hypernetwork = state.to_module(), state.learner.hypernetwork.model
     layers = [
         name
@@ -149,7 +149,7 @@ def test_every_layer_answers_the_last_one_too(algorithm: str) -> None:
         if isinstance(one, HyperLayer)
     ] == layers
     assert isinstance(plain.get_submodule(layers[-1]), nn.Linear)
-    assert algorithm_of(task).response == (
+    assert algorithm_of(problem).response == (
         "linearized" if algorithm == "delta-stn" else "affine"
     )
 
@@ -168,19 +168,19 @@ LEARN_NOISE: dict[str, dict[str, Any]] = {
 def test_noise_of_training_has_the_learnt_scale_of_each_hyperparameter(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task, state = begun(**settings, val_steps=0)
+    problem, state = begun(**settings, val_steps=0)
     scales = torch.linspace(0.1, 2.0, len(state.lam))
     with torch.no_grad():
         state.mover.scale.spread.copy_(scales.expm1().log())
     seen: list[Tensor] = []
-    decode = type(task.space).decode
+    decode = type(problem.space).decode
 
     def record(self: Any, logits: Tensor) -> Tensor:
         seen.append(logits - state.lam.detach())
         return decode(self, logits)
 
-    monkeypatch.setattr(type(task.space), "decode", record)
-    step(task, state, 30)
+    monkeypatch.setattr(type(problem.space), "decode", record)
+    step(problem, state, 30)
     # Those of delta-stn's own loss are without noise.
     noise = torch.cat([one for one in seen if one.any()])
     assert len(noise) == 30 * 8

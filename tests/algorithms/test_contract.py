@@ -24,7 +24,7 @@ from sklearn.metrics import average_precision_score
 from torch import nn
 
 import hba
-from hba.algorithms import ALGORITHMS, Algorithm, SearchState, Task
+from hba.algorithms import ALGORITHMS, Algorithm, SearchProblem, SearchState
 from hba.algorithms.rewards import rewards_of
 from hba.algorithms.scores import AugmentedBatch
 from hba.algorithms.state import NetworkModel, Networks
@@ -174,14 +174,14 @@ class Drifting(Algorithm):
     strength: float = 0.1
     """How far it goes."""
 
-    def begin(self, task: Task, networks: Networks) -> Any:
+    def begin(self, problem: SearchProblem, networks: Networks) -> Any:
         return SearchState.of(
-            task, self.start(task), NetworkModel.of(task, networks(0))
+            problem, self.start(problem), NetworkModel.of(problem, networks(0))
         )
 
-    def step(self, task: Task, state: SearchState[NetworkModel]) -> None:
+    def step(self, problem: SearchProblem, state: SearchState[NetworkModel]) -> None:
         images, labels = state.train_stream.next()
-        inputs = task.augment(
+        inputs = problem.augment(
             images, state.lam.expand(len(images), -1), state.generator
         )
         state.totals.add_training(*state.learner.learn(inputs, labels))

@@ -12,35 +12,35 @@ from search_steps import algorithm_of, begun_as_in_the_paper, respond_at_random,
 from torch import Tensor, nn
 
 from hba.algorithms.population import PopulationState
-from hba.algorithms.task import ImageTask
+from hba.algorithms.problem import ImageProblem
 from hba.errors import SettingsError
 
 
 def recorded_lambdas(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
     """The lambdas of the images of every batch that is augmented from now on."""
     seen: list[Tensor] = []
-    augment = ImageTask.augment
+    augment = ImageProblem.augment
 
     def record(
-        self: ImageTask, images: Tensor, lam: Tensor, generator: torch.Generator
+        self: ImageProblem, images: Tensor, lam: Tensor, generator: torch.Generator
     ) -> Tensor:
         seen.append(lam.clone())
         return augment(self, images, lam, generator)
 
-    monkeypatch.setattr(ImageTask, "augment", record)
+    monkeypatch.setattr(ImageProblem, "augment", record)
     return seen
 
 
 def test_algorithm_5_keeps_its_noise_for_t_train_steps_and_then_draws_it_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    task, state = begun_as_in_the_paper(
+    problem, state = begun_as_in_the_paper(
         algorithm="fixed-noise", train_steps=3, sigma=0.7
     )
     seen, noises = recorded_lambdas(monkeypatch), []
     for _ in range(9):
         center = state.lam.detach().clone()
-        step(task, state)
+        step(problem, state)
         noises.append(seen[-1] - center)
     for number in range(9):
         assert torch.allclose(noises[number], noises[number - number % 3], atol=1e-5)
@@ -54,7 +54,7 @@ def test_algorithm_5_keeps_its_noise_for_t_train_steps_and_then_draws_it_anew(
 def test_a_population_keeps_lambdas_for_t_train_steps_then_goes_on_from_the_least_loss(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task, state = begun_as_in_the_paper(
+    problem, state = begun_as_in_the_paper(
         algorithm=kind, train_steps=2, population_size=4
     )
     if kind == "hyper-population":
@@ -62,19 +62,19 @@ def test_a_population_keeps_lambdas_for_t_train_steps_then_goes_on_from_the_leas
         respond_at_random(state.learner.hypernetwork)
     start, center = state.lam_rows.clone(), state.lam.clone()
     losses: list[float] = []
-    measure = ImageTask.validation_loss
+    measure = ImageProblem.validation_loss
 
-    def record(self: ImageTask, member: Any) -> Tensor:
+    def record(self: ImageProblem, member: Any) -> Tensor:
         loss = measure(self, member)
         losses.append(loss.item())
         return loss
 
-    monkeypatch.setattr(ImageTask, "validation_loss", record)
-    step(task, state)
+    monkeypatch.setattr(ImageProblem, "validation_loss", record)
+    step(problem, state)
     assert torch.equal(state.lam_rows, start)
     assert torch.equal(state.lam, center)
     assert not losses
-    step(task, state)
+    step(problem, state)
     assert len(set(losses)) == 4
     assert torch.equal(state.lam, start[losses.index(min(losses))])
     assert not torch.equal(state.lam_rows, start)
@@ -83,7 +83,7 @@ def test_a_population_keeps_lambdas_for_t_train_steps_then_goes_on_from_the_leas
 @pytest.mark.usefixtures("double_precision")
 @pytest.mark.parametrize("n_members", [4, 8])
 def test_algorithm_3_updates_each_member_as_if_it_were_alone(n_members: int) -> None:
-    task, state = begun_as_in_the_paper(
+    problem, state = begun_as_in_the_paper(
         algorithm="population", population_size=n_members, train_steps=99
     )
     alone = [copy.deepcopy(build_member(state, number)) for number in range(n_members)]
@@ -97,15 +97,15 @@ def test_algorithm_3_updates_each_member_as_if_it_were_alone(n_members: int) -> 
         )
         for network in alone
     ]
-    own, n_steps = copy.deepcopy(state), task.config.epochs * state.steps_per_epoch
+    own, n_steps = copy.deepcopy(state), problem.config.epochs * state.steps_per_epoch
     for number_of_step in range(2):
         images, labels = own.train_stream.next()
-        x = task.augment(
+        x = problem.augment(
             images,
             own.lam_rows.repeat_interleave(len(images) // n_members, 0),
             own.generator,
         )
-        step(task, state)
+        step(problem, state)
         factor = (1 + math.cos(math.pi * number_of_step / n_steps)) / 2
         for number, (network, optimizer) in enumerate(
             zip(alone, optimizers, strict=True)
@@ -130,14 +130,14 @@ def build_member(state: PopulationState[Any], number: int) -> nn.Module:
 
 
 def test_algorithm_3_copies_the_best_member_and_then_disturbs_every_one() -> None:
-    task, state = begun_as_in_the_paper(
+    problem, state = begun_as_in_the_paper(
         algorithm="population",
         population_size=4,
         train_steps=1,
         weight_sigma=0.02,
         sigma=0.3,
     )
-    algorithm_of(task).update(task, state)
+    algorithm_of(problem).update(problem, state)
     state.step += 1
     weights = {
         name: tensor.detach()[3].clone()
@@ -162,7 +162,7 @@ def test_algorithm_3_copies_the_best_member_and_then_disturbs_every_one() -> Non
         assert torch.equal(
             slot["momentum_buffer"], expected.expand_as(slot["momentum_buffer"])
         )
-    algorithm_of(task).explore(state, 4)
+    algorithm_of(problem).explore(state, 4)
     state.learner.explore(0.02, state.generator)
     assert torch.equal(state.lam, lam)
     noise = torch.cat(

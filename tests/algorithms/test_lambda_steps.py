@@ -42,32 +42,32 @@ from hba.policy.spaces import SPACES, randaugment, search_space
 def test_lambda_stays_until_the_warm_up_is_over(
     algorithm: str, warm_up_epochs: int, train_steps: int, first: int
 ) -> None:
-    task, state = begun(
+    problem, state = begun(
         algorithm=algorithm, warm_up_epochs=warm_up_epochs, train_steps=train_steps
     )
     if algorithm != "lookahead":
         respond_at_random(state.learner.hypernetwork, 0.1)
     assert state.steps_per_epoch == 3
     start = state.lam.detach().clone()
-    step(task, state, first - 1)
+    step(problem, state, first - 1)
     assert torch.equal(state.lam, start)
-    step(task, state)
+    step(problem, state)
     assert not torch.equal(state.lam, start)
 
 
 def test_the_gradient_is_that_of_the_next_validation_batch() -> None:
-    task, state = begun_as_in_the_paper(val_batch_size=4)
+    problem, state = begun_as_in_the_paper(val_batch_size=4)
     respond_at_random(state.learner.hypernetwork, 0.1)
-    (images, labels), (after, _) = next_validation(task, state, 2)
+    (images, labels), (after, _) = next_validation(problem, state, 2)
     network, at = (
         copy.deepcopy(state.learner.hypernetwork).eval(),
         state.lam.detach().clone().requires_grad_(),
     )
     F.cross_entropy(network(images, at), labels).backward()
-    algorithm_of(task).update_lambda(task, state, ())
+    algorithm_of(problem).update_lambda(problem, state, ())
     torch.testing.assert_close(state.lam.grad, at.grad, rtol=1e-4, atol=1e-7)
     assert torch.equal(
-        task.preprocessing.measure(state.mover.val_stream.next()[0]), after
+        problem.preprocessing.measure(state.mover.val_stream.next()[0]), after
     )
 
 
@@ -221,7 +221,7 @@ def test_lambda_comes_to_rest_where_rewards_and_pull_are_equal(
     shared: float, optimizer: str
 ) -> None:
     space = space_of("Rotate", "Invert", copies=2)
-    task, state = begun(
+    problem, state = begun(
         space,
         algorithm="lookahead",
         strength_learning_rate=shared,
@@ -233,8 +233,8 @@ def test_lambda_comes_to_rest_where_rewards_and_pull_are_equal(
         1 + torch.rand(space.n, generator=generator),
     )
     for _ in range(1000):
-        algorithm_of(task).move_lambda(
-            task, state, LambdaGradient(torch.zeros(()), gradient.clone(), curvature)
+        algorithm_of(problem).move_lambda(
+            problem, state, LambdaGradient(torch.zeros(()), gradient.clone(), curvature)
         )
     expected = state.mover.start - gradient / curvature
     torch.testing.assert_close(state.lam.detach(), expected, rtol=1e-3, atol=1e-3)

@@ -240,8 +240,8 @@ def test_in_a_search_a_decision_comes_to_rest_at_its_worth_over_the_weight(
     }
     settings |= {"count": "fixed", "reward_draws": 1, "strength_learning_rate": 0.0}
     network = nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(3 * 64, 2))
-    task, state = begun(space, network=network, **settings)
-    algorithm_now = algorithm_of(task)
+    problem, state = begun(space, network=network, **settings)
+    algorithm_now = algorithm_of(problem)
 
     def planted(trial: AugmentedBatch, _: Tensor) -> Tensor:
         return worth * trial.walk.fired[:, 0].float()
@@ -255,14 +255,14 @@ def test_in_a_search_a_decision_comes_to_rest_at_its_worth_over_the_weight(
     places = []
     for _ in range(240):
         trial = algorithm_now.augmented(
-            task, state, images.repeat(30, 1, 1, 1), labels.repeat(30)
+            problem, state, images.repeat(30, 1, 1, 1), labels.repeat(30)
         )
         if algorithm == "lookahead":
-            algorithm_now.update_lambda(task, state, (None, None), trial)
+            algorithm_now.update_lambda(problem, state, (None, None), trial)
         else:
             found = algorithm_now.gradient_by(
-                task, state, trial, *state.mover.val_stream.next()
+                problem, state, trial, *state.mover.val_stream.next()
             )
-            algorithm_now.move_lambda(task, state, found)
+            algorithm_now.move_lambda(problem, state, found)
         places.append((state.lam.detach() - state.mover.start).item())
     assert sum(places[-120:]) / 120 == pytest.approx(worth / weight, abs=0.15)

@@ -63,7 +63,7 @@ def begun_with(tune: str, **settings: Any) -> tuple[Any, Any]:
 
 @each("response", ["centered", "separate", "linearized"])
 def test_a_tuned_weight_decay_without_noise_is_that_of_sgd(response: str) -> None:
-    task, state = begun_with("weight-decay", response=response, learning_rate=0.05)
+    problem, state = begun_with("weight-decay", response=response, learning_rate=0.05)
     images, labels = state.train_stream.next()
     # Nothing is dropped, so that both see the same.
     state.learner.hypernetwork.model.dropout.p = 0.0
@@ -71,10 +71,10 @@ def test_a_tuned_weight_decay_without_noise_is_that_of_sgd(response: str) -> Non
     optimizer = torch.optim.SGD(
         expected.parameters(), lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.01
     )
-    F.cross_entropy(expected(task.preprocessing.measure(images)), labels).backward()
+    F.cross_entropy(expected(problem.preprocessing.measure(images)), labels).backward()
     optimizer.step()
     update_phi(
-        task,
+        problem,
         state,
         (images, labels),
         state.lam.detach().expand(len(images), -1),
@@ -87,11 +87,11 @@ def test_a_tuned_weight_decay_without_noise_is_that_of_sgd(response: str) -> Non
 
 
 def test_the_penalty_is_half_of_weight_decay_times_squared_norm_of_each_image() -> None:
-    task, state = begun_with("dropout,weight-decay")
+    problem, state = begun_with("dropout,weight-decay")
     for parameter in state.learner.hypernetwork.response_parameters():
         nn.init.normal_(parameter, generator=torch.Generator().manual_seed(0))
     rows = torch.randn(5, 2, generator=torch.Generator().manual_seed(1))
-    penalty = penalty_of(task, state.learner)
+    penalty = penalty_of(problem, state.learner)
     assert penalty is not None
     found = penalty(torch.zeros(5, 2), torch.zeros(5, dtype=torch.long), rows)
     norms = [
@@ -101,7 +101,7 @@ def test_the_penalty_is_half_of_weight_decay_times_squared_norm_of_each_image() 
         )
         for row in rows
     ]
-    decays = task.space.decode(rows)[:, 1]
+    decays = problem.space.decode(rows)[:, 1]
     torch.testing.assert_close(
         found,
         (decays * torch.stack([torch.as_tensor(norm) for norm in norms])).mean() / 2,
@@ -112,17 +112,17 @@ def test_weights_answer_weight_decay_alone_if_nothing_else_acts_through_them() -
     """Of the joint search: operations and dropout of the input leave the response of
     the weights as it is.
     """
-    task, state = begun_with(
+    problem, state = begun_with(
         "augmentation,input-dropout,weight-decay",
         algorithm="joint",
         divergence_weight=0.03,
     )
     for _ in range(3):
-        algorithm_of(task).train_step(task, state)
+        algorithm_of(problem).train_step(problem, state)
     response = state.learner.hypernetwork.model.hidden.weight_V
-    is_tuned_through_them = task.through_weights
+    is_tuned_through_them = problem.through_weights
     assert is_tuned_through_them.tolist() == [
-        name == "weight_decay" for name in task.space.names
+        name == "weight_decay" for name in problem.space.names
     ]
     assert (response[:, is_tuned_through_them] != 0).all()
     assert not response[:, ~is_tuned_through_them].any()
@@ -132,12 +132,12 @@ def test_weights_answer_weight_decay_alone_if_nothing_else_acts_through_them() -
 def test_joint_moves_each_hyperparameter_by_its_own_gradient(draws: int) -> None:
     """Again, slowly: the gradient of every image apart, and the hypergradient."""
     how = {"algorithm": "joint", "response": "centered", "reward_derivative": "exact"}
-    task, state = begun_with("augmentation,input-dropout,weight-decay", **how)
-    hypernetwork, algorithm = state.learner.hypernetwork, algorithm_of(task)
+    problem, state = begun_with("augmentation,input-dropout,weight-decay", **how)
+    hypernetwork, algorithm = state.learner.hypernetwork, algorithm_of(problem)
     respond_at_random(hypernetwork, 0.1)
-    step(task, state, 3)
-    trial = algorithm.augmented(task, state, *state.train_stream.next(), draws)
-    ((images, labels),) = next_validation(task, state)
+    step(problem, state, 3)
+    trial = algorithm.augmented(problem, state, *state.train_stream.next(), draws)
+    ((images, labels),) = next_validation(problem, state)
     hypernetwork.eval()
     at = state.lam.detach().clone().requires_grad_()
     (through_response,) = torch.autograd.grad(
@@ -161,13 +161,13 @@ def test_joint_moves_each_hyperparameter_by_its_own_gradient(draws: int) -> None
     copies = rewards.reshape(draws, -1)
     others = rewards.mean() if draws == 1 else (copies.sum(0) - copies) / (draws - 1)
     compared = (copies - others).flatten()
-    by_rewards = -expected_score(task.space, trial, compared / compared.std())
+    by_rewards = -expected_score(problem.space, trial, compared / compared.std())
     algorithm.move_lambda(
-        task,
+        problem,
         state,
-        algorithm.gradient_by(task, state, trial, *state.mover.val_stream.next()),
+        algorithm.gradient_by(problem, state, trial, *state.mover.val_stream.next()),
     )
-    for column, name in enumerate(task.space.names):
+    for column, name in enumerate(problem.space.names):
         expected = (through_response if name == "weight_decay" else by_rewards)[column]
         torch.testing.assert_close(
             state.lam.grad[column], expected, rtol=1e-3, atol=1e-5, msg=name
@@ -183,14 +183,14 @@ def test_where_nothing_acts_on_images_joint_is_the_hypergradient_alone() -> None
     }
     ends = []
     for algorithm in ("joint", "hba"):
-        task, state = begun_with(
+        problem, state = begun_with(
             "dropout,weight-decay", algorithm=algorithm, **settings
         )
         torch.manual_seed(0)
         if algorithm == "joint":
-            object.__setattr__(algorithm_of(task), "strength_learning_rate", 0.0)
+            object.__setattr__(algorithm_of(problem), "strength_learning_rate", 0.0)
         for _ in range(4):
-            algorithm_of(task).step(task, state)
+            algorithm_of(problem).step(problem, state)
         ends.append(state.lam.detach())
     assert torch.equal(*ends)
 

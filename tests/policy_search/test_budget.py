@@ -61,14 +61,14 @@ def test_a_search_ends_within_its_budget_by_the_clock(
     # twentieth of the budget.
     assert clock.now == 5 * 2
     epochs = chosen.config.epochs
-    assert epochs == chosen.task.config.epochs == int(0.85 * (100 - 10) / 7.5)
+    assert epochs == chosen.problem.config.epochs == int(0.85 * (100 - 10) / 7.5)
     assert chosen.start_notes[-1] == f"{epochs} epochs fit into the 100 s."
     algorithm, state = (
         chosen.config.algorithm,
-        chosen.config.algorithm.begin(chosen.task, chosen.networks),
+        chosen.config.algorithm.begin(chosen.problem, chosen.networks),
     )
     for _ in range(epochs * state.steps_per_epoch):
-        algorithm.step(chosen.task, state)
+        algorithm.step(chosen.problem, state)
     assert 70 <= clock.now <= 100
     with pytest.raises(SettingsError, match="at least about"):
         within(1.0, clock.now, context, clock)
@@ -88,11 +88,13 @@ def test_a_race_keeps_its_budget_with_all_its_forks(
         small_config(epochs=MANY_EPOCHS, algorithm="race", space="recipe"), small_data()
     )
     chosen = within(1000.0, 0.0, context, clock)
-    n_forks = len(names_of_forks(context.task.space))
+    n_forks = len(names_of_forks(context.problem.space))
     assert clock.now == 2 * n_forks, (
         "a round that does not count, and one with each group in turn"
     )
-    n_steps = 3 * chosen.config.algorithm.total_epochs(chosen.config, chosen.task.space)
+    n_steps = 3 * chosen.config.algorithm.total_epochs(
+        chosen.config, chosen.problem.space
+    )
     assert 0.7 * 1000 <= clock.now + n_steps <= 1000
 
 

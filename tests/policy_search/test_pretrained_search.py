@@ -67,7 +67,7 @@ def test_images_are_standardised_as_the_weights_want_it_or_as_is_asked_for(
             {**SETTINGS, "data": "small", "pretrained": weights, **settings}
         )
         context = ImageSearchContext.of(config, data, start=config.network_start())
-        prepared = context.task.preprocessing
+        prepared = context.problem.preprocessing
         np.testing.assert_allclose(
             [prepared.mean.flatten(), prepared.std.flatten()], expected, rtol=1e-4
         )

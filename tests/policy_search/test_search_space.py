@@ -124,17 +124,17 @@ def test_what_is_not_searched_has_no_noise_and_stays() -> None:
     """Noise on a probability that is fixed would only disturb the response of the
     weights.
     """
-    task, state = begun(
+    problem, state = begun(
         search_space("stn", ["Hue", "Zoom"]), algorithm="stn", warm_up_epochs=0
     )
-    assert task.space.names[::2] == ("Zoom.probability", "Hue.probability")
-    assert (task.noise(5, state.generator) != 0).all(dim=0).tolist() == [
+    assert problem.space.names[::2] == ("Zoom.probability", "Hue.probability")
+    assert (problem.noise(5, state.generator) != 0).all(dim=0).tolist() == [
         False,
         True,
     ] * 2
     before = state.lam.detach().clone()
     for _ in range(4):
-        algorithm_of(task).step(task, state)
+        algorithm_of(problem).step(problem, state)
     assert (state.lam != before).tolist() == [False, True] * 2
 
 

@@ -11,8 +11,8 @@ from small_texts import small_network
 from torch import Tensor
 
 from hba.text.lstm import MEASURE_COLUMNS, measured_loss, next_word_loss, perplexity
+from hba.text.problem import TextProblem
 from hba.text.reader import Passage, Prediction
-from hba.text.task import TextTask
 
 N_WORDS = 12
 TASK: Any = None
@@ -72,7 +72,7 @@ def test_loss_and_error_are_means_over_all_words_of_all_columns() -> None:
         np.mean(losses)
     )
     assert float(
-        TextTask.error_share(TASK, prediction_of(logits), following)
+        TextProblem.error_share(TASK, prediction_of(logits), following)
     ) == pytest.approx(np.mean(errors))
 
 

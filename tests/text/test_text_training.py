@@ -17,8 +17,8 @@ from hba.schedule.schedule import Schedule
 from hba.text.config import DROPOUTS
 from hba.text.evaluation import train
 from hba.text.lstm import LstmLanguageModel, measured_loss
+from hba.text.problem import network_of
 from hba.text.reader import Passage
-from hba.text.task import network_of
 from hba.utils.seeding import derived_seed
 
 COLUMNS, LENGTH, PASSAGES, N_WORDS, SEED = 4, 5, 14, 12, 3

@@ -73,13 +73,13 @@ def fixed_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("fixed_shapes")
 @pytest.mark.parametrize("algorithm", ["lookahead", "stn", "joint", "fixed-noise"])
 def test_recorded_steps_of_a_search_do_what_eager_ones_do(algorithm: str) -> None:
-    (task, eager), (_, recorded) = (
+    (problem, eager), (_, recorded) = (
         begun(algorithm=algorithm, learning_rate_schedule="constant") for _ in range(2)
     )
     recorded.graphs = tracing_graphs(recorded, recorded.generator)
-    for _ in range((EAGER_RUNS + 1) * algorithm_of(task).train_steps):
+    for _ in range((EAGER_RUNS + 1) * algorithm_of(problem).train_steps):
         for state in (eager, recorded):
-            algorithm_of(task).step(task, state)
+            algorithm_of(problem).step(problem, state)
     assert recorded.graphs.reason is None
     # Steps on the weights, and one on lambda.
     assert recorded.graphs.n_eager == 2 * EAGER_RUNS
@@ -95,7 +95,7 @@ def test_recorded_legs_of_a_race_and_measurements_do_what_eager_ones_do() -> Non
     """
     states = []
     for is_recorded in (False, True):
-        task, state = begun(
+        problem, state = begun(
             SPACES["recipe"],
             algorithm="race",
             learning_rate_schedule="constant",
@@ -106,11 +106,11 @@ def test_recorded_legs_of_a_race_and_measurements_do_what_eager_ones_do() -> Non
             list[Any](),
         )
         while not state.ended[3]:
-            algorithm_of(task).step(task, state)
+            algorithm_of(problem).step(problem, state)
             measured = totals(
                 state.learner.network.eval(),
-                task.data.val,
-                task.preprocessing.measure,
+                problem.data.val,
+                problem.preprocessing.measure,
                 None,
                 state.graphs,
             )
@@ -557,8 +557,8 @@ def test_your_own_operations_and_regularizers_are_not_recorded_by_default() -> N
             (SearchSpace((brightens,)), "brighten"),
             (SearchSpace(regularizers=regularizer.hyperparameters), "mean_logit"),
         ):
-            task, state = begun(space, algorithm="joint")
-            graphs_for(state, task)
+            problem, state = begun(space, algorithm="joint")
+            graphs_for(state, problem)
             assert first_own(made[-1][1]) == name
             schedule = Schedule(space, space.decode(space.initial())[None].numpy())
             train(config, tiny_data(), ScheduleAugmentation(schedule), seed=0)

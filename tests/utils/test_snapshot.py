@@ -135,8 +135,8 @@ def test_a_field_that_cannot_be_saved_is_an_error_that_names_it() -> None:
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("n_steps", [0, 3])
 def test_a_restored_state_continues_bit_for_bit(algorithm: str, n_steps: int) -> None:
-    task, state = begun(algorithm=algorithm)
-    step(task, state, n_steps)
+    problem, state = begun(algorithm=algorithm)
+    step(problem, state, n_steps)
     saved = through_a_file(snapshot(state))
     same_task, other = begun(algorithm=algorithm)
     if n_steps == 0:
@@ -146,7 +146,7 @@ def test_a_restored_state_continues_bit_for_bit(algorithm: str, n_steps: int) ->
     before = copy.deepcopy(snapshot(other))
     assert_same(before, saved)
     for _ in range(2):
-        step(task, state, 2)
+        step(problem, state, 2)
         step(same_task, other, 2)
         assert_same(snapshot(other), snapshot(state))
         if algorithm != "race":

@@ -17,8 +17,8 @@ from hba.hypernet import HyperNetwork
 from hba.regularization.groups import activation
 from hba.text.config import DROPOUTS, TextSearchConfig
 from hba.text.lstm import next_word_loss
+from hba.text.problem import ClippedSGD, TextProblem, optimizer_of
 from hba.text.reader import Corpus, Passage, Prediction
-from hba.text.task import ClippedSGD, TextTask, optimizer_of
 
 ALL = (
     *(f"dropout.{name}" for name in DROPOUTS),
@@ -33,10 +33,10 @@ def texts(tmp_path: Path) -> Path:
     return write_texts(tmp_path)
 
 
-def task_of(texts: Path, **settings: Any) -> TextTask:
+def task_of(texts: Path, **settings: Any) -> TextProblem:
     config = TextSearchConfig.make({**SMALL, "data": str(texts), **settings})
     corpus = Corpus.read(texts, config.vocabulary_size, ("train", "valid"))
-    return TextTask.of(config, corpus, torch.device("cpu"))
+    return TextProblem.of(config, corpus, torch.device("cpu"))
 
 
 def test_the_space_has_what_is_tuned_and_nothing_else(texts: Path) -> None:

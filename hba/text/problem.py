@@ -1,4 +1,4 @@
-"""A search on text: its task, its metrics, and the public function `search`."""
+"""A search on text: its problem, its metrics, and the public function `search`."""
 
 import math
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from torch.optim import SGD, Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from hba.algorithms import SearchState
+from hba.algorithms.problem import SearchProblem
 from hba.algorithms.responses import APART
-from hba.algorithms.task import Task
 from hba.distributed.process_info import check_single_process
 from hba.errors import SettingsError
 from hba.policy.space import SearchSpace
@@ -110,7 +110,7 @@ def network_of(
 
 
 @dataclass(frozen=True)
-class TextTask(Task):
+class TextProblem(SearchProblem):
     """tokens (N,): by the names of the texts, on the device. network: before its first
     step.
     """
@@ -123,20 +123,20 @@ class TextTask(Task):
     @staticmethod
     def of(
         config: TextSearchConfig, corpus: Corpus, device: torch.device
-    ) -> "TextTask":
+    ) -> "TextProblem":
         network = network_of(config, len(corpus.vocabulary), config.seed).to(device)
         tuned = hyperparameters_of(config.tune, lambda: network, config.weight_decay)
         space = SearchSpace((), count_probabilities=(1.0,), regularizers=tuned)
         tokens = {name: words.to(device) for name, words in corpus.tokens.items()}
-        return TextTask(config, space, tokens, network)
+        return TextProblem(config, space, tokens, network)
 
     @property
     def device(self) -> torch.device:
         return self.tokens["train"].device
 
     def noise(self, n_rows: int, generator: torch.Generator) -> Tensor:
-        """epsilon (B, n): as in Task, with equal rows for dropouts with one rate per
-        batch (STN, appendix D).
+        """epsilon (B, n): as in SearchProblem, with equal rows for dropouts with one
+        rate per batch (STN, appendix D).
         """
         drawn = torch.randn(
             n_rows, self.space.n, generator=generator, device=self.device
@@ -180,24 +180,24 @@ class TextTask(Task):
 @dataclass(frozen=True, kw_only=True)
 class TextSearchContext(SearchContext):
     config: TextSearchConfig
-    task: TextTask
+    problem: TextProblem
     corpus: Corpus
 
     @staticmethod
     def of(
         config: TextSearchConfig, corpus: Corpus, device: torch.device
     ) -> "TextSearchContext":
-        task = TextTask.of(config, corpus, device)
+        problem = TextProblem.of(config, corpus, device)
         identity = {
             "text": ", ".join(corpus.sha256.values()),
             "kind of device": device.type,
-            "search space": identity_of_space(task.space),
+            "search space": identity_of_space(problem.space),
         }
         model = f"lstm-{config.layers}x{config.width}"
         return TextSearchContext(
             config=config,
-            task=task,
-            networks=lambda _: task.network,
+            problem=problem,
+            networks=lambda _: problem.network,
             identity=identity,
             model=model,
             corpus=corpus,
@@ -214,7 +214,7 @@ class TextSearchContext(SearchContext):
         network = state.to_module()
         assert isinstance(network, LstmLanguageModel)
         val_loss = measured_loss(
-            network, self.task.tokens["valid"], self.config.sequence_length
+            network, self.problem.tokens["valid"], self.config.sequence_length
         )
         return {
             "train_perplexity": perplexity(train_loss),
@@ -230,7 +230,7 @@ class TextSearchContext(SearchContext):
         texts = ", ".join(
             f"{len(words):,} words in {FILES[name]} ({(words == 0).double().mean():.1%}"
             " unknown)"
-            for name, words in self.task.tokens.items()
+            for name, words in self.problem.tokens.items()
         )
         words = self.config.batch_size * self.config.sequence_length
         notes = (
@@ -242,8 +242,8 @@ class TextSearchContext(SearchContext):
     def provenance(self) -> dict[str, Any]:
         return {
             "dataset": self.corpus.path.name,
-            "train_words": len(self.task.tokens["train"]),
-            "val_words": len(self.task.tokens["valid"]),
+            "train_words": len(self.problem.tokens["train"]),
+            "val_words": len(self.problem.tokens["valid"]),
             "vocabulary_size": len(self.corpus.vocabulary),
             "data_fingerprint": self.identity["text"],
             "model": self.model,

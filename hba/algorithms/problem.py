@@ -1,5 +1,5 @@
-"""The task of a search: its batches, its augmentation and its loss. A task does not
-change during a search.
+"""The problem of a search: its batches, its augmentation and its loss. A problem does
+not change during a search.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from hba.training.optim import Parameters, optimizer_for
 from hba.utils.seeding import derived_seed, generator_for
 
 
-class Task:
+class SearchProblem:
     """The interface between algorithms and data. A subclass defines the batches and the
     loss.
 
@@ -121,7 +121,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class ImageTask(Task):
+class ImageProblem(SearchProblem):
     """A search on labelled images.
 
     data: training set D_T and validation set D_V, on their device. fill (C,): the
