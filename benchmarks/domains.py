@@ -79,12 +79,10 @@ from hba.schedule.recipes import RECIPES
 from hba.utils.settings import words
 
 PLAN = Path(__file__).with_name("domains.toml")
-TRUTH, FINE_TUNED, VERDICT, PLANNED = (
-    "domains",
-    "domains-pretrained",
-    "domains-verdict",
-    "domains",
-)
+TRUTH = "domains"
+FINE_TUNED = "domains-pretrained"
+VERDICT = "domains-verdict"
+PLANNED = "domains"
 TRAINING, SEARCHED = 1.0, 2.5
 """Minutes of a training and of a search on one idle core. The row `search` of a verdict
 takes both.
@@ -130,10 +128,8 @@ class Where:
         self, tasks: Sequence[Any], question: str, noted: Any = NOTHING_ELSE
     ) -> list[Record]:
         """Run the missing trainings and searches, and return all stored records."""
-        store, names = (
-            store_of(self.results, question),
-            dict.fromkeys(task.label for task in tasks),
-        )
+        store = store_of(self.results, question)
+        names = dict.fromkeys(task.label for task in tasks)
         known = store.by_key()
         missing = [task for task in tasks if task.run.key not in known]
         minutes = sum(TRAINING + SEARCHED * (one.name == SEARCH) for one in missing)
@@ -158,7 +154,8 @@ def truth(seeds: int, pretrained: bool, **options: Any) -> None:
     """Train with each recipe, then with and without each group of operations, and
     measure on validation images.
     """
-    where, question = Where(**options), FINE_TUNED if pretrained else TRUTH
+    where = Where(**options)
+    question = FINE_TUNED if pretrained else TRUTH
     rows, further = ((*RECIPES, SEARCH), FINE_TUNING) if pretrained else (RECIPES, {})
     for name, of_set in where.searches(range(seeds), **further).items():
         tasks = [
@@ -190,7 +187,8 @@ def verdict(**options: Any) -> None:
     """Search, train with the schedules found and with the recipes, as planned, and
     measure on test images.
     """
-    where, plan = Where(**options), planned_for(PLANNED, PLAN)
+    where = Where(**options)
+    plan = planned_for(PLANNED, PLAN)
     of_sets = where.searches(
         range(plan.first_seed, plan.first_seed + plan.seeds), epochs=plan.epochs
     )
@@ -226,7 +224,8 @@ def verdict(**options: Any) -> None:
 )
 def auto(budgets: str, **options: Any) -> None:
     """Run hba auto as a user would, with nothing else on the machine."""
-    where, plan = Where(**options, jobs=1), planned_for(AUTO, PLAN, AutoPlan)
+    where = Where(**options, jobs=1)
+    plan = planned_for(AUTO, PLAN, AutoPlan)
     tasks = auto_tasks(
         plan, words(where.sets), map(int, words(budgets) or plan.budgets), where.work
     )
@@ -282,7 +281,8 @@ def truth_tables(results: Path) -> dict[str, Any]:
         list(store_of(results, question).by_key().values())
         for question in (TRUTH, FINE_TUNED)
     )
-    frames, of_tuned = frames_of(records, "val"), frames_of(tuned, "val")
+    frames = frames_of(records, "val")
+    of_tuned = frames_of(tuned, "val")
     pairs = pairs_of(
         frames, frames_of(store_of(results, VERDICT).by_key().values(), "test")
     )
@@ -306,10 +306,8 @@ def verdict_tables(results: Path) -> dict[str, Any]:
     """Values for the page: the table, the plan and its commits, the origin of the
     records, and missing runs.
     """
-    plan, records = (
-        planned_for(PLANNED, PLAN),
-        list(store_of(results, VERDICT).by_key().values()),
-    )
+    plan = planned_for(PLANNED, PLAN)
+    records = list(store_of(results, VERDICT).by_key().values())
     runs = {
         name: sum(record.run.dataset == name for record in records) for name in SETS
     }

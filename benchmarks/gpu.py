@@ -30,7 +30,8 @@ from on_gpu.stages import LAST_SECONDS, STAGES, Place, StageError
 from hba.errors import HbaError, SettingsError
 from hba.utils.devices import find_device
 
-QUESTION, MARK = "gpu", "gpu"
+QUESTION = "gpu"
+MARK = "gpu"
 
 
 @click.group(help=__doc__, cls=OneLineErrors)
@@ -68,11 +69,9 @@ def run(
         raise SettingsError(
             "--data must name the folder of CIFAR-10's images; give it, or --trial"
         )
-    end, about, store = (
-        time.monotonic() + 60 * minutes,
-        made_by(find_device(device)),
-        store_of(results, QUESTION),
-    )
+    end = time.monotonic() + 60 * minutes
+    about = made_by(find_device(device))
+    store = store_of(results, QUESTION)
     # Work that another commit began is not resumed.
     folder = work / str(about["commit"])
     for name in names or missing(store, about["device_name"], about["commit"]):

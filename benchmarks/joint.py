@@ -47,14 +47,13 @@ from hba.utils.seeding import derived_seed
 from hba.utils.settings import words
 
 PLAN = Path(__file__).with_name("joint.toml")
-QUESTION, MARK = "joint", "joint"
-NONE, AUGMENTATION, JOINT, HALF, DRAWN = (
-    "none",
-    "augmentation",
-    "joint",
-    "joint-augmentation",
-    "drawn",
-)
+QUESTION = "joint"
+MARK = "joint"
+NONE = "none"
+AUGMENTATION = "augmentation"
+JOINT = "joint"
+HALF = "joint-augmentation"
+DRAWN = "drawn"
 ROWS = (JOINT, AUGMENTATION, HALF, DRAWN, NONE)
 """The joint search; operations of the default search; operations of the joint search
 without its regularizers; operations of the default search with the best of random draws
@@ -143,7 +142,8 @@ class RowTask(TrainingTask):
         the lowest validation loss.
         """
         assert self.search is not None
-        searched, schedule = self.search.data, self.search.schedule()
+        searched = self.search.data
+        schedule = self.search.schedule()
         data = EvaluationData(
             searched.name, searched.class_names, searched.train, searched.val
         )
@@ -199,7 +199,8 @@ def drawn(
     random = np.random.default_rng(
         derived_seed(seed, "draws of dropout and weight decay")
     )
-    policy, found = schedule.without_regularizers(), []
+    policy = schedule.without_regularizers()
+    found = []
     space = dataclasses.replace(policy.space, regularizers=tuple(regularizers))
     for _ in range(n):
         places = random.random(len(regularizers))

@@ -87,10 +87,8 @@ class Where:
         The order is seed by seed, so that an interrupted suite has all rows for the
         same seeds.
         """
-        bed, length = (
-            find_bed(self.bed, self.data),
-            ({} if epochs is None else {"epochs": epochs}),
-        )
+        bed = find_bed(self.bed, self.data)
+        length = {} if epochs is None else {"epochs": epochs}
         for seed in seeds:
             for row in rows:
                 candidate = baselines_of if row in OTHERS else row
@@ -140,7 +138,8 @@ def find_planted(
     names: str, problems: str, seeds: int, epochs: int | None, **where: Any
 ) -> None:
     """Search on problems with a known answer."""
-    place, length = Where(**where), epochs or PLANTED_EPOCHS
+    place = Where(**where)
+    length = epochs or PLANTED_EPOCHS
     for problem in words(problems):
         find_problem(problem)
     shared = {**find_bed(place.bed, place.data).planted, "validate_every": length}

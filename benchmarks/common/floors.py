@@ -91,7 +91,8 @@ def streams_of(
     config: SearchConfig, data: SearchData
 ) -> tuple[BatchStream, BatchStream]:
     """Training and validation batches, with the batch sizes of the search."""
-    algorithm, batch_size = config.algorithm, config.batch_size
+    algorithm = config.algorithm
+    batch_size = config.batch_size
     validated = (
         val_batch_size_of(algorithm.val_batch_size, batch_size)
         if isinstance(algorithm, LambdaSteps)
@@ -138,13 +139,11 @@ def _bare_steps(
     optimizer, schedule = optimizer_for(
         config, network.parameters(), train_stream.batches_per_pass
     )
-    generator, state = (
-        torch.Generator(data.train.device),
-        {
-            "network": network,
-            "optimizer": optimizer,
-        },
-    )
+    generator = torch.Generator(data.train.device)
+    state = {
+        "network": network,
+        "optimizer": optimizer,
+    }
     graphs = StepGraphs.of((network,), optimizer, generator, state, wanted=config.graph)
 
     def train(images: Tensor, labels: Tensor) -> None:

@@ -136,7 +136,8 @@ def _split(config: DataConfig, sizes: Sizes) -> tuple[LabelledImages, ...]:
     from sklearn.model_selection import train_test_split
 
     pool = find_source(config).train
-    rest, parts = np.arange(len(pool.labels)), []
+    rest = np.arange(len(pool.labels))
+    parts = []
     for size in sizes:
         part = rest
         if size < len(rest):

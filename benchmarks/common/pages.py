@@ -38,7 +38,8 @@ def fill_page(name: str, mark: str, docs: Path, table: str) -> None:
     -->` of docs/NAME.md.
     """
     path = docs / f"{name}.md"
-    begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
+    begin = f"<!-- {mark}: begin -->"
+    end = f"<!-- {mark}: end -->"
     before, rest = path.read_text(encoding="utf-8").split(begin)
     write_text(path, f"{before}{begin}\n{table}\n{end}{rest.split(end)[1]}")
 

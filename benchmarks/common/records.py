@@ -90,7 +90,8 @@ class Record:
     def from_line(line: str) -> "Record":
         parts = json.loads(line)
         del parts["digest"]
-        results, made_by = parts.pop("results"), parts.pop("made_by")
+        results = parts.pop("results")
+        made_by = parts.pop("made_by")
         return Record(Run(**parts), results, made_by)
 
 

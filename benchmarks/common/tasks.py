@@ -181,7 +181,8 @@ class TrainingTask:
         (config, augmentation), data = self.augmented(), self.data
         began = time.monotonic()
         trained = self.trained(config, data, augmentation)
-        seconds, measured = time.monotonic() - began, trained.test
+        seconds = time.monotonic() - began
+        measured = trained.test
         error, loss = (
             f"{self.measured_on}_{quantity}" for quantity in ("error_percent", "loss")
         )

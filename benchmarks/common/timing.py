@@ -29,7 +29,9 @@ class StepClock(hba.SearchCallback):
     """
 
     def __init__(self, n_steps: int, block: int, device: torch.device) -> None:
-        self.n_steps, self.block, self.device = n_steps, block, device
+        self.n_steps = n_steps
+        self.block = block
+        self.device = device
         self.done = 0
         self.counts = True
         self.begun = 0.0
@@ -52,7 +54,8 @@ class StepClock(hba.SearchCallback):
                 (self.seconds if self.counts else self.closing).append(
                     (now - self.begun) / self.block
                 )
-            self.begun, self.counts = now, True
+            self.begun = now
+            self.counts = True
 
     def stop_requested(self) -> bool:
         return self.done >= self.n_steps

@@ -44,7 +44,8 @@ OF_UNEVEN = {
 a fifth is the test split.
 """
 SHOWN = ("model", "image_size", "epochs", "batch_size", "fast", "pretrained", "freeze")
-AUTO_COLUMN, LINEAR = "auto", "linear layer"
+AUTO_COLUMN = "auto"
+LINEAR = "linear layer"
 
 
 class AutoPlan(Settings):
@@ -132,10 +133,8 @@ class AutoTask:
                 )
             (folder / "seconds").write_text(str(time.monotonic() - began))
             (folder / "console.txt").write_text(done.stdout)
-        record, evaluation = (
-            json.loads((folder / "auto.json").read_text("utf-8")),
-            folder / "evaluation",
-        )
+        record = json.loads((folder / "auto.json").read_text("utf-8"))
+        evaluation = folder / "evaluation"
         names = [
             record["chosen"],
             *(name for name in ("none", "randaugment") if name != record["chosen"]),
@@ -207,9 +206,11 @@ def auto_table(
         }
         for of_runs in (records, before)
     )
-    found, means = list[dict[str, str]](), list[dict[str, float]]()
+    found = list[dict[str, str]]()
+    means = list[dict[str, float]]()
     for name, one in ((name, runs[name]) for name in AUTO_SETS if name in runs):
-        settings, errors = one["settings"], mean_errors(one)
+        settings = one["settings"]
+        errors = mean_errors(one)
         linear = [
             layer
             for layer in one.get("linear", ())

@@ -24,7 +24,9 @@ from image_sets.runs import folder_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MINUTES, N_COPIES, N_COLORS = 20, 6, 160
+MINUTES = 20
+N_COPIES = 6
+N_COLORS = 160
 STRIPS = MappingProxyType({"pbc": 3, "omniglot": 40})
 """The number of the test image by the set."""
 NAMES: Mapping[str, str] = MappingProxyType(
@@ -88,10 +90,8 @@ def draw_overview(records: Iterable[Record], work: Path, out: Path) -> None:
     *strips, below = parts
     for strip, (name, number) in zip(strips, STRIPS.items(), strict=True):
         chosen = runs[name]["chosen"]
-        does, schedule = (
-            "the policy of the search",
-            load_policy(work / AUTO / f"{name}-{MINUTES}m"),
-        )
+        does = "the policy of the search"
+        schedule = load_policy(work / AUTO / f"{name}-{MINUTES}m")
         if chosen in RECIPES:
             does = f"{RECIPES[chosen].text.split(', for ')[0]} ({chosen})"
         strip.suptitle(

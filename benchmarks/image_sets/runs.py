@@ -33,7 +33,10 @@ from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.metrics import logits_of
 from hba.training.trainer import Trained
 
-CIFAR, BALANCED, NONE, SEARCH = "cifar10", "wbc-shift", "none", "search"
+CIFAR = "cifar10"
+BALANCED = "wbc-shift"
+NONE = "none"
+SEARCH = "search"
 SETS = ("pbc", BALANCED, "omniglot", "gtsrb32", "rsscn7", "flowers", CIFAR, DIGITS)
 SETTINGS: dict[str, Any] = {
     **{
@@ -230,12 +233,11 @@ def changed(name: str, group: str, is_on: bool) -> tuple[str, Schedule | None]:
     if nothing changes.
     """
     schedule = RECIPES[name].make()
-    names, rows = schedule.space.names, (schedule.values, schedule.spread)
+    names = schedule.space.names
+    rows = (schedule.values, schedule.spread)
     before, spread = (dict(zip(names, row[0].tolist(), strict=True)) for row in rows)
-    operations, values = (
-        {one.name: one for one in schedule.space.operations},
-        dict(before),
-    )
+    operations = {one.name: one for one in schedule.space.operations}
+    values = dict(before)
     for operation, (probability, magnitude) in GROUPS[group].items():
         if is_on or operation in operations:
             operations.setdefault(operation, STAGED[operation])

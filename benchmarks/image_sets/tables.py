@@ -21,7 +21,8 @@ from hba.report.statistics import PairedDifference
 from hba.schedule.recipes import RECIPES
 from image_sets.runs import BALANCED, FLIPS, GROUPS, SEARCH, SETS, changed
 
-LOSS, ERROR = "val_calibrated_loss", "error"
+LOSS = "val_calibrated_loss"
+ERROR = "error"
 APPLIED = 0.05
 """A search applies an operation if its probability is above this."""
 DRAWS, LEAST_ERROR = 10_000, 0.1
@@ -36,7 +37,8 @@ def frames_of(records: Iterable[Record], measured_on: str) -> Frames:
     """The newest runs of each set and name. The column ERROR has the error by which the
     set is judged.
     """
-    kept, found = newest(records, lambda run: (run.dataset, run.name)), {}
+    kept = newest(records, lambda run: (run.dataset, run.name))
+    found = {}
     for name in SETS:
         frame = frame_of(one for one in kept if one.run.dataset == name)
         error = f"{measured_on}_{'balanced_' if name == BALANCED else ''}error_percent"
@@ -96,7 +98,8 @@ def pairs_of(frames: Frames, verdict: Frames) -> list[Pair]:
     """
     found = []
     for name, frame in frames.items():
-        best, rows = best_recipe(frame), verdict.get(name, pd.DataFrame({"name": []}))
+        best = best_recipe(frame)
+        rows = verdict.get(name, pd.DataFrame({"name": []}))
         ends = (
             [one["end"] for one in rows.loc[rows["name"] == SEARCH, "search"]]
             if "search" in rows
@@ -154,7 +157,8 @@ def recipe_table(frames: Frames) -> pd.DataFrame:
     """
     table = pd.DataFrame({"recipe": [*RECIPES]})
     for name, frame in frames.items():
-        cells, best = dict.fromkeys(RECIPES, NOTHING), best_recipe(frame)
+        cells = dict.fromkeys(RECIPES, NOTHING)
+        best = best_recipe(frame)
         for one, own in frame[frame["name"].isin([*RECIPES])].groupby("name"):
             cells[one] = f"{spread_text(own[ERROR], 1)}{' *' * (one == best)}"
         table[name] = [*cells.values()]
@@ -166,7 +170,8 @@ def verdict_table(frames: Frames, rows: Sequence[str]) -> pd.DataFrame:
     Further rows compare the search with the best other row and with two recipes, and
     show the largest probability of a flip or turn, and the price.
     """
-    beside, minus_best = ("randaugment", "photo"), f"{SEARCH} minus the best recipe"
+    beside = ("randaugment", "photo")
+    minus_best = f"{SEARCH} minus the best recipe"
     compared = [f"{SEARCH} minus {row}" for row in beside]
     heads = [
         *rows,
@@ -216,7 +221,9 @@ def ratio(frames: Frames, row: str) -> str:
     The interval comes from a bootstrap over sets and, within each set, over seeds that
     both rows share.
     """
-    random, means, resampled = np.random.default_rng(0), [], []
+    random = np.random.default_rng(0)
+    means = []
+    resampled = []
     for frame in frames.values():
         table = (
             frame.pivot_table(index="seed", columns="name", values=ERROR)

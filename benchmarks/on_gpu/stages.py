@@ -18,7 +18,8 @@ from common.records import ROOT, Results
 
 BENCHMARKS = Path(__file__).parents[1]
 LABEL = "CIFAR-10 (JPEG copy)"
-PRESET_OF_SEARCH, PRESET_OF_EVALUATION = "reduced-cifar10", "cifar10-wrn-40-2"
+PRESET_OF_SEARCH = "reduced-cifar10"
+PRESET_OF_EVALUATION = "cifar10-wrn-40-2"
 LAST_SECONDS = 40.0
 """Time for a program to save its work after it is asked to stop."""
 LINES = 8
@@ -290,7 +291,8 @@ def evaluation(place: Place) -> Results | None:
     """Compare the schedule of the search with baselines, with as many trainings as end
     in time.
     """
-    out, policy = place.work / "evaluation", place.work / "search" / "policy.json"
+    out = place.work / "evaluation"
+    policy = place.work / "search" / "policy.json"
     if not policy.exists():
         raise StageError("there is no schedule yet: the stage search must end first")
     small = [

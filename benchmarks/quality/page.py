@@ -75,7 +75,8 @@ class Section:
 
 
 def write_page(results: Path, docs: Path) -> Path:
-    planted, verdicts = records_of(results, "planted"), verdicts_of(results)
+    planted = records_of(results, "planted")
+    verdicts = verdicts_of(results)
     differences = {
         group[0].run.dataset: verdict_differences(group) for group in verdicts
     }
@@ -155,7 +156,8 @@ def _images_of(run: Run) -> Images:
 
 def _verdict_section(group: Group) -> Section:
     run = group[0].run
-    epochs, n_images = run.settings["epochs"], run.further["training_images"]
+    epochs = run.settings["epochs"]
+    n_images = run.further["training_images"]
     data = (
         f"{run.dataset}, {n_images} training images, {epochs} epochs,"
         f" {run.settings['model']}"
@@ -164,10 +166,8 @@ def _verdict_section(group: Group) -> Section:
 
 
 def _planted_section(group: Group) -> Section:
-    names, problems = (
-        (one.run.name for one in group),
-        (one.run.further["problem"] for one in group),
-    )
+    names = (one.run.name for one in group)
+    problems = (one.run.further["problem"] for one in group)
     given = {
         "epochs": group[0].run.settings["epochs"],
         "seeds": 1 + max(one.run.seed for one in group),

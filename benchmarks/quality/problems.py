@@ -92,7 +92,8 @@ def _through(
     def uniform(*shape: int) -> Tensor:
         return torch.rand(shape, generator=generator, device=images.device)
 
-    magnitude, position = None, None
+    magnitude = None
+    position = None
     if planted.magnitude is not None:
         low, high = planted.magnitude
         magnitude = low + (high - low) * uniform(len(images))

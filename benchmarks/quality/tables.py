@@ -21,8 +21,10 @@ from hba.utils.text import as_markdown
 from quality.candidates import DEFAULT, FORMER, PAPER
 from quality.tasks import OTHERS
 
-ERROR, TEST_ERROR = "val_error_percent", "test_error_percent"
-PROBABILITY, RISE = "probability", "rise"
+ERROR = "val_error_percent"
+TEST_ERROR = "test_error_percent"
+PROBABILITY = "probability"
+RISE = "rise"
 RECOVERED_WITHIN = 3
 """A planted operation is recovered if its rank is at most this."""
 SUMMARY_ROWS = {
@@ -92,9 +94,11 @@ def summary_table(verdicts: Mapping[str, Sequence[Record]]) -> str:
     """
     run = {record.run.name for records in verdicts.values() for record in records}
     rows = [row for row in SUMMARY_ROWS if row in run]
-    headings, columns = ["trained with"], [[SUMMARY_ROWS[row] for row in rows]]
+    headings = ["trained with"]
+    columns = [[SUMMARY_ROWS[row] for row in rows]]
     for images, records in verdicts.items():
-        runs, differences = frame_of(records), verdict_differences(records)
+        runs = frame_of(records)
+        differences = verdict_differences(records)
         errors = {name: own[TEST_ERROR] for name, own in runs.groupby("name")}
         headings.append(f"{images}; {len(errors[DEFAULT])} seeds")
         columns.append([_summary_cell(row, errors, differences) for row in rows])

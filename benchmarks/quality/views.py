@@ -77,11 +77,9 @@ class Shift:
 
 def _rotated(images: Tensor, angle: Tensor, zoom: Tensor) -> Tensor:
     """images (N, C, H, W); angle in radians and zoom (N,)."""
-    cosine, sine, nothing = (
-        zoom * angle.cos(),
-        zoom * angle.sin(),
-        torch.zeros_like(angle),
-    )
+    cosine = zoom * angle.cos()
+    sine = zoom * angle.sin()
+    nothing = torch.zeros_like(angle)
     rows = torch.stack([cosine, -sine, nothing, sine, cosine, nothing], dim=1).reshape(
         -1, 2, 3
     )
@@ -170,7 +168,8 @@ class View:
                 f"the bed takes {self.test_size} test images, but there are"
                 f" {len(images)}"
             )
-        numbers, labels = torch.arange(len(images)).numpy(), images.labels.numpy()
+        numbers = torch.arange(len(images)).numpy()
+        labels = images.labels.numpy()
         chosen, _ = train_test_split(
             numbers, train_size=self.test_size, stratify=labels, random_state=SPLIT_SEED
         )

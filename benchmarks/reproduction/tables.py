@@ -87,7 +87,8 @@ def _imagenet(rows: Rows) -> Iterator[Cell]:
 def _targets(rows: Rows) -> Iterator[Cell]:
     """Table 7."""
     for preset, (reduced, target, hours) in rows.items():
-        by_reduced, search = Training(preset, REDUCED), Search(preset)
+        by_reduced = Training(preset, REDUCED)
+        search = Search(preset)
         yield Cell(
             preset,
             "searched on reduced CIFAR-10: test error (%)",

@@ -39,7 +39,8 @@ class Bench:
     def search(self, search: Search, seed: int) -> SearchTask:
         settings = {**PAPER, "space": "hba", **self._settings(search), "seed": seed}
         config = SearchConfig.from_preset(settings, search.preset).resolved()
-        label, ablation = self.place(search).label, self._ablation(search)
+        label = self.place(search).label
+        ablation = self._ablation(search)
         return SearchTask(
             search.name, label, config, self.work, self._further, ablation
         )
@@ -51,7 +52,8 @@ class Bench:
         search = (
             None if training.schedule is None else self.search(training.schedule, seed)
         )
-        label, ablation = self.place(training).label, self._ablation(training)
+        label = self.place(training).label
+        ablation = self._ablation(training)
         return TrainingTask(
             training.name, label, config, seed, search, self._further, ablation
         )

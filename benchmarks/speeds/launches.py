@@ -118,7 +118,8 @@ class Launches(TorchDispatchMode):
 def of_policy(name: str, batch_size: int = 128, side: int = 32) -> Launches:
     """A call of the policy of a recipe, after a first call that makes its constants."""
     schedule = load_policy(name)
-    space, candidates = schedule.space, schedule.space.candidates(schedule.values)
+    space = schedule.space
+    candidates = schedule.space.candidates(schedule.values)
     with FAKE:
         values = torch.zeros(space.n, device=GPU)
         batch = torch.zeros(batch_size, 3, side, side, device=GPU)
@@ -188,7 +189,8 @@ def of_algorithm(
     context = ImageSearchContext.of(
         config, noise_data(side, BATCHES * batch_size, BATCHES * batch_size)
     )
-    algorithm, graphs = config.algorithm, CountingGraphs()
+    algorithm = config.algorithm
+    graphs = CountingGraphs()
     state = algorithm.begin(context.problem, context.networks)
     state.graphs = graphs
     with (

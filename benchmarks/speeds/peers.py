@@ -70,7 +70,8 @@ def transform_of_two() -> PolicyTransform:
 
 def call_on_floats(policy: Policy, images: Tensor) -> Call:
     """From a float32 batch to a float32 batch."""
-    batch, generator = images.float() / 255, torch.Generator().manual_seed(SEED)
+    batch = images.float() / 255
+    generator = torch.Generator().manual_seed(SEED)
     return lambda: policy(batch, generator)
 
 
@@ -153,9 +154,12 @@ def albumentations_two() -> Transform | None:
     except ImportError:
         return None
     opencv.setNumThreads(0)
-    still, same = (0.0, 0.0), (1.0, 1.0)
+    still = (0.0, 0.0)
+    same = (1.0, 1.0)
     degrees = math.degrees(math.atan(0.3))
-    shear, shift, factor = (-degrees, degrees), (-0.45, 0.45), (0.1, 1.9)
+    shear = (-degrees, degrees)
+    shift = (-0.45, 0.45)
+    factor = (0.1, 1.9)
     affine = partial(library.Affine, interpolation=opencv.INTER_NEAREST, p=1)
     jitter = partial(library.ColorJitter, hue=still, p=1)
     transforms = [
@@ -189,11 +193,9 @@ def all_peers() -> list[Peer]:
     """All rows. The first one is hba on its natural input, with which the others are
     compared.
     """
-    transform, rand_augment, some_of = (
-        transform_of_two(),
-        v2.RandAugment(num_ops=2),
-        albumentations_two(),
-    )
+    transform = transform_of_two()
+    rand_augment = v2.RandAugment(num_ops=2)
+    some_of = albumentations_two()
 
     def of_albumentations(
         takes: str, call: Callable[[Transform, Tensor], Call]

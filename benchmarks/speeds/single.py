@@ -27,12 +27,13 @@ def peers_of(side: int) -> dict[str, tuple[Any, Any, Any]]:
     """By operation, the transform of each library, always applied and about as strong;
     None if a library has none.
     """
-    size, scale, factor, area = (side, side), (0.75, 1.25), (0.5, 1.5), (0.54, 1.0)
-    of, degrees, still = (
-        albumentations,
-        22.5,
-        dict.fromkeys(("brightness", "contrast", "saturation"), (1.0, 1.0)),
-    )
+    size = (side, side)
+    scale = (0.75, 1.25)
+    factor = (0.5, 1.5)
+    area = (0.54, 1.0)
+    of = albumentations
+    degrees = 22.5
+    still = dict.fromkeys(("brightness", "contrast", "saturation"), (1.0, 1.0))
 
     def jitter(name: str, change: float = 0.5) -> tuple[Any, Any, Any]:
         own: dict[str, Any] = {

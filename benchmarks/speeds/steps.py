@@ -160,7 +160,8 @@ def floor_table(records: Sequence[Record]) -> str:
     """
     parts = []
     for record in records:
-        settings, seconds = record.run.settings, record.results["seconds_per_step"]
+        settings = record.run.settings
+        seconds = record.results["seconds_per_step"]
         floors = record.results["floor_seconds_per_step"]
         table = pd.DataFrame(
             {

@@ -61,7 +61,9 @@ def seconds_per_call(call: Call, seconds: float) -> float:
     """Mean wall-clock seconds per call, over calls that together take at least
     `seconds`.
     """
-    n_calls, elapsed, start = 0, 0.0, time.perf_counter()
+    n_calls = 0
+    elapsed = 0.0
+    start = time.perf_counter()
     while elapsed < seconds or n_calls == 0:
         call()
         n_calls += 1
@@ -80,10 +82,8 @@ def gpu_seconds_per_call(call: Call, seconds: float) -> float:
 
     torch.cuda.synchronize()
     n_calls = max(1, round(seconds / seconds_per_call(finished_call, seconds / 10)))
-    start, end = (
-        torch.cuda.Event(enable_timing=True),
-        torch.cuda.Event(enable_timing=True),
-    )
+    start = torch.cuda.Event(enable_timing=True)
+    end = torch.cuda.Event(enable_timing=True)
     start.record()
     for _ in range(n_calls):
         call()
@@ -118,7 +118,8 @@ def peer_table(rounds: int, seconds: float) -> str:
     """A Markdown table: images per second of each peer, and how many times as fast hba
     is.
     """
-    images, peers = batches(), all_peers()
+    images = batches()
+    peers = all_peers()
     calls = {
         (row, side): peer.prepare(batch)
         for side, batch in images.items()

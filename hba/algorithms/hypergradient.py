@@ -179,11 +179,9 @@ class Hypergradient(LambdaSteps):
         at lambda + sigma epsilon. The loss is without the entropy. The training batch
         is not used here.
         """
-        hypernetwork, lam, scale = (
-            state.learner.hypernetwork,
-            state.lam,
-            scale_of(state),
-        )
+        hypernetwork = state.learner.hypernetwork
+        lam = state.lam
+        scale = scale_of(state)
 
         def predict(images: Tensor) -> Tensor:
             if scale is None:
@@ -277,10 +275,8 @@ def update_phi(
     images, labels = batch
     learner.hypernetwork.train()
     learner.optimizer.zero_grad()
-    augment, penalty = (
-        augment or partial(problem.augment, generator=state.generator),
-        penalty_of(problem, learner),
-    )
+    augment = augment or partial(problem.augment, generator=state.generator)
+    penalty = penalty_of(problem, learner)
     training = TrainingBatch(
         learner.hypernetwork,
         augment,
@@ -301,10 +297,8 @@ def penalty_of(problem: SearchProblem, learner: HyperModel) -> Penalty | None:
     As in SGD, weight decay adds half of its value times the squared norm of each
     image's weights. Others depend on outputs and labels.
     """
-    regularization, column = (
-        problem.regularization,
-        problem.regularization.weight_decay_column,
-    )
+    regularization = problem.regularization
+    column = problem.regularization.weight_decay_column
     if column is None and not regularization.has_penalty:
         return None
 

@@ -78,7 +78,8 @@ class Joint(Rewards, Hypergradient):
         The hypergradient is in nats, the other in standard deviations of rewards. Adam
         normalizes the gradient of each hyperparameter, so the units may differ.
         """
-        network, lam = state.learner.hypernetwork, state.lam
+        network = state.learner.hypernetwork
+        lam = state.lam
         loss = self.validation_loss(
             problem, state, network, lambda images: network(images, lam), *validated
         )

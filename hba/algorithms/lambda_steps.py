@@ -255,11 +255,9 @@ class LambdaSteps(Algorithm):
         self, problem: SearchProblem, state: GradientState[L], found: LambdaGradient
     ) -> None:
         """Step lambda and the shared coordinates, then pull lambda to the start."""
-        mover, gradient, curvature = (
-            state.mover,
-            found.lam * problem.space.is_searched(state.device),
-            found.curvature,
-        )
+        mover = state.mover
+        gradient = found.lam * problem.space.is_searched(state.device)
+        curvature = found.curvature
         state.totals.add_lambda(found.loss)
         state.lam.grad = gradient
         mover.optimizer.step()

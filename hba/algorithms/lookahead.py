@@ -107,7 +107,8 @@ class Rewards(LambdaSteps):
         draws: int = 1,
     ) -> AugmentedBatch:
         """Images, `draws` times, each augmented at its own lambda + sigma epsilon."""
-        images, labels = images.repeat(draws, 1, 1, 1), torch.cat([labels] * draws)
+        images = images.repeat(draws, 1, 1, 1)
+        labels = torch.cat([labels] * draws)
         with n_repeats(draws):
             noise = problem.noise(len(images), state.generator)
             values = problem.space.decode(state.lam.detach() + self.sigma * noise)

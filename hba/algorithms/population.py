@@ -239,7 +239,8 @@ class Population(Exploring):
         state.learner.schedule.step()
         state.step += 1
         if state.step % self.train_steps == 0:
-            learner, n_members = state.learner, len(state.lam_rows)
+            learner = state.learner
+            n_members = len(state.lam_rows)
             learner.template.eval()
             k = self.select(
                 problem,
@@ -259,7 +260,8 @@ class Population(Exploring):
         """Equation 1 for every member: one SGD step on its own images, augmented by its
         own policy.
         """
-        learner, n_members = state.learner, len(state.lam_rows)
+        learner = state.learner
+        n_members = len(state.lam_rows)
         learner.template.train()
         images, labels = state.train_stream.next()
         lam = state.lam_rows.repeat_interleave(len(images) // n_members, 0)

@@ -209,7 +209,8 @@ class Race(Algorithm):
         trainings = (
             (plain + n_forks * fork + rest) * (side / config.side) ** 2 / config.epochs
         )
-        steps, short = fork * steps_per_epoch, ""
+        steps = fork * steps_per_epoch
+        short = ""
         if steps < LEAST_STEPS:
             epochs = math.ceil(config.epochs * LEAST_STEPS / steps)
             short = (
@@ -275,7 +276,8 @@ class Race(Algorithm):
                 "race must have at least 2 validation images to compare losses, got"
                 f" {n_images}"
             )
-        side, own = self.side(problem.config.side), [networks(0), networks(0)]
+        side = self.side(problem.config.side)
+        own = [networks(0), networks(0)]
         if side < problem.config.side:
             try:
                 CustomNetwork(own[0]).check_takes(
@@ -286,7 +288,8 @@ class Race(Algorithm):
                     f"race trains on smaller images: {error}; set smaller to 1"
                 ) from None
             own = [Resized(network, side) for network in own]
-        n_legs, n_symmetries = 1 + len(names_of_forks(space)), len(symmetries_of(space))
+        n_legs = 1 + len(names_of_forks(space))
+        n_symmetries = len(symmetries_of(space))
         learner, of_trunk = (NetworkModel.of(problem, network) for network in own)
         trunk = Trunk(
             of_trunk,
@@ -517,10 +520,12 @@ class Race(Algorithm):
         """Store the results of a leg, losses (images,) and train_loss of its last
         epoch; set the later policies.
         """
-        space, legs = problem.space, self.legs(problem, state.steps_per_epoch)
+        space = problem.space
+        legs = self.legs(problem, state.steps_per_epoch)
         # A network that diverged must not win.
         state.losses[leg] = losses.nan_to_num(nan=torch.inf)
-        state.train_losses[leg], state.ended[leg] = train_loss, True
+        state.train_losses[leg] = train_loss
+        state.ended[leg] = True
         taken = self.symmetries(space, state.gaps)
         for fork in self.parallel_parts(problem, state):
             groups = self.groups_in(space, state, fork)
@@ -584,7 +589,8 @@ class Race(Algorithm):
         values. Numbers that are not finite, as gaps of a network that learned nothing,
         are None.
         """
-        names, forks = symmetries_of(problem.space), {}
+        names = symmetries_of(problem.space)
+        forks = {}
         for name, losses in zip(
             names_of_forks(problem.space), state.losses[1:], strict=True
         ):
@@ -596,13 +602,12 @@ class Race(Algorithm):
             if state.ended[0]
             else {}
         )
-        winner, groups = None, [WALK_GROUP]
+        winner = None
+        groups = [WALK_GROUP]
         if state.ended[1:].any():
             number = self.winner(state.losses[1:], state.train_losses[1:])
-            winner, groups = (
-                names_of_forks(problem.space)[number],
-                self.groups_in(problem.space, state, 1 + number),
-            )
+            winner = names_of_forks(problem.space)[number]
+            groups = self.groups_in(problem.space, state, 1 + number)
         taken = {
             "fork": winner,
             "operations": [*self.symmetries(problem.space, state.gaps), *groups],

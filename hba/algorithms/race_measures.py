@@ -14,7 +14,8 @@ from hba.training.metrics import logits_of
 
 TEMPERATURES = torch.logspace(-3, 3, 61, base=2.0)
 """Factors of logits that calibration tries."""
-CLEARLY, FEWEST_OF_CLASS = 2.5, 5
+CLEARLY = 2.5
+FEWEST_OF_CLASS = 5
 
 
 def validated(

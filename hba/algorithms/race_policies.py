@@ -33,7 +33,8 @@ GROUPS: Mapping[str, Typical] = {
 """Operations that are tried together. The walk is another group, with RandAugment's
 policy.
 """
-WALK_GROUP, NO_GROUP = "RandAugment", "no group"
+WALK_GROUP = "RandAugment"
+NO_GROUP = "no group"
 TOGETHER = (2, 3)
 """How many of the best groups are tried together at the end."""
 

@@ -98,7 +98,8 @@ def exact_derivatives(
     """Derivatives (B,) from one pass in forward mode. Raises SettingsError if a layer
     does not support it.
     """
-    at, along = dict(weights), dict(direction)
+    at = dict(weights)
+    along = dict(direction)
     with (
         torch.no_grad(),
         differentiable_attention(),

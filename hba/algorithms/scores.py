@@ -73,7 +73,8 @@ def divergence_curvature(space: SearchSpace, batch: AugmentedBatch) -> Tensor:
     divergence, a magnitude settles sigma^2 / w times the slope of the reward from the
     start (docs/method.md: probabilities).
     """
-    values, walk = batch.values, batch.walk
+    values = batch.values
+    walk = batch.walk
     columns = space.slot_columns(values.device)
     curvature = values.new_zeros(space.n + 1)
     if space.searches_count:

@@ -140,10 +140,8 @@ class HyperModel(InnerModel):
         hypernetwork = HyperNetwork(network, len(lam), sharing, directions, rates).to(
             problem.device
         )
-        weights, response = (
-            [*hypernetwork.current_parameters().values()],
-            hypernetwork.response_parameters(),
-        )
+        weights = [*hypernetwork.current_parameters().values()]
+        response = hypernetwork.response_parameters()
         groups: list[dict[str, Any]] = [{"params": weights}, {"params": response}]
         if problem.regularization.weight_decay_column is not None:
             # A tuned weight decay is part of the loss, with a value for each image.
@@ -228,10 +226,8 @@ class SearchState(Generic[L]):
         cls, problem: SearchProblem, lam: Tensor, learner: L, **further: Any
     ) -> Self:
         """The state before the first step. further: fields of a subclass."""
-        stream, totals = (
-            problem.train_stream(),
-            EpochTotals(*torch.zeros(5, device=problem.device).unbind()),
-        )
+        stream = problem.train_stream()
+        totals = EpochTotals(*torch.zeros(5, device=problem.device).unbind())
         return cls(
             lam=lam,
             learner=learner,

@@ -67,10 +67,8 @@ class UpdateSchedule:
         """One sentence if a search of `epochs` epochs is too short; None if not, or if
         it makes no policy steps.
         """
-        steps, most = (
-            self.policy_steps(epochs, steps_per_epoch),
-            self.in_a_row * self.stride,
-        )
+        steps = self.policy_steps(epochs, steps_per_epoch)
+        most = self.in_a_row * self.stride
         if most == 0 or (
             steps * self.stride >= LEAST_LOGITS and steps >= self.tried_steps
         ):

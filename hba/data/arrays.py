@@ -124,7 +124,8 @@ def npz_source(file: Path) -> Source:
     several labels per image, whose classes are named by the number of the column.
     Images are ordered as in source_of. DataError for unusable files.
     """
-    images, labels = dict[str, str](), dict[str, Any]()
+    images = dict[str, str]()
+    labels = dict[str, Any]()
     there = _opened(file)
     for name in there:
         if match := ARRAY_NAME.fullmatch(name):
@@ -150,7 +151,8 @@ def npz_source(file: Path) -> Source:
     columns = labels["train"].shape[1:] if labels["train"].shape[1:] != (1,) else ()
 
     def part(role: str) -> Part:
-        found, what = labels[role], f"the {role} labels of {file}"
+        found = labels[role]
+        what = f"the {role} labels of {file}"
         if not (len(columns) < 2 and found.shape[1:] in (columns, columns or (1,))):
             raise DataError(
                 f"{what} must have the shape (N,), (N, 1) or (N, classes), got"

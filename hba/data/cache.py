@@ -89,15 +89,11 @@ def cached_source(folder: Path, image_size: int) -> Source:
             for role, entry in found["parts"].items()
         }
         left_out = tuple(SkippedFile(*item) for item in found["left_out"])
-        train, val = (
-            replace(pools["train"](), unused=left_out),
-            (pools["val"]() if "val" in pools else None),
-        )
-        size, names, facts = (
-            found["image_size"],
-            tuple(found["class_names"]),
-            found["facts"],
-        )
+        train = replace(pools["train"](), unused=left_out)
+        val = pools["val"]() if "val" in pools else None
+        size = found["image_size"]
+        names = tuple(found["class_names"])
+        facts = found["facts"]
         facts = (*facts, f"images were prepared from {found['source']}")
         source = Source(
             str(folder), names, train, val, pools.get("test"), found["test_size"], facts
@@ -123,11 +119,9 @@ def _pool(
     """The images of one part. found: the whole description. entry: the description of
     the part.
     """
-    n_images, size, n_classes = (
-        entry["images"],
-        found["image_size"],
-        len(found["class_names"]),
-    )
+    n_images = entry["images"]
+    size = found["image_size"]
+    n_classes = len(found["class_names"])
     known_broken = {row: SkippedFile(*item) for row, *item in entry["broken"]}
     load = partial(
         _mapped,
@@ -245,7 +239,8 @@ def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepare
 def _write_part(
     folder: Path, role: str, pool: Pool, on_read: OnRead | None
 ) -> dict[str, Any]:
-    digest, broken = hashlib.sha256(), dict[int, SkippedFile]()
+    digest = hashlib.sha256()
+    broken = dict[int, SkippedFile]()
     shape = (len(pool), pool.items.n_channels, pool.image_size, pool.image_size)
     with (folder / f"{role}_images.npy").open("wb") as file:
         np.lib.format.write_array_header_1_0(

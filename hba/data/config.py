@@ -197,11 +197,9 @@ def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with absolute paths of data and classes that are files. Prepared
     images set image_size to theirs.
     """
-    resolved, data, classes = (
-        dict(settings),
-        settings.get("data"),
-        settings.get("classes"),
-    )
+    resolved = dict(settings)
+    data = settings.get("data")
+    classes = settings.get("classes")
     if isinstance(data, Path) or (
         isinstance(data, str) and data not in DATASET_NAMES and Path(data).exists()
     ):

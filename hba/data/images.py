@@ -297,7 +297,8 @@ def mean_and_std(parts: Iterable[Tensor]) -> tuple[Colors, Colors]:
     """Images.mean_and_std over all parts (b, C, H, W). The sums are exact, so it does
     not matter where parts end.
     """
-    total, n_pixels = torch.zeros((), dtype=torch.int64), 0
+    total = torch.zeros((), dtype=torch.int64)
+    n_pixels = 0
     for part in parts:
         levels = part.to(torch.int32)
         total = total + torch.stack(

@@ -112,7 +112,8 @@ class SeenImages:
         """
         is_sample = 0 < len(self.hashes) < self.n_images
         limit = int(self.hashes[-1, 0]) if is_sample else 2**32
-        seen, images = set(map(tuple, self.hashes.tolist())), list(tested)
+        seen = set(map(tuple, self.hashes.tolist()))
+        images = list(tested)
         keys = {key for key, _ in seen}
         n_compared = sum(image.key <= limit for image in images)
         n_seen = sum(

@@ -72,10 +72,8 @@ def find_source(config: DataConfig) -> Source:
     """The source that the settings name, with the chosen classes only. DataError if
     there is no such source.
     """
-    place, kind = (
-        Path(config.data),
-        ("builtin" if config.data in DATASET_NAMES else format_of(config.data)),
-    )
+    place = Path(config.data)
+    kind = "builtin" if config.data in DATASET_NAMES else format_of(config.data)
     if kind != "builtin" and not place.exists():
         meant = did_you_mean(config.data, DATASET_NAMES)
         raise DataError(
@@ -141,7 +139,8 @@ def load_search_data(
         else dataset_source(dataset, config, on_read)
     )
     splits = split(source, config.train_size, config.val_size, config.split_seed)
-    train, val = splits.train, splits.val
+    train = splits.train
+    val = splits.val
     splits.available.check_levels()
     n_test = (
         None
@@ -225,10 +224,8 @@ def load_evaluation_data(
                 "streamed images are trained on without the validation split: set"
                 " with_val to False"
             )
-        pixels, labels = (
-            torch.cat([images.images, val.images]),
-            torch.cat([images.labels, val.labels]),
-        )
+        pixels = torch.cat([images.images, val.images])
+        labels = torch.cat([images.labels, val.labels])
         images = LabelledImages(pixels, labels, images.left_out + val.left_out)
     return EvaluationData(source.name, source.class_names, images, test, **how)
 
@@ -317,7 +314,8 @@ def dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Sou
     Subset; else by their numbers. Where both datasets of a pair have names, labels are
     matched by name; DataError where a target_transform prevents that.
     """
-    datasets, size = data if is_pair(data) else (data,), config.stored_size
+    datasets = data if is_pair(data) else (data,)
+    size = config.stored_size
     parts = [from_dataset(one, image_size=size, on_read=on_read) for one in datasets]
     labels = [part.labels.numpy() for part in parts]
     own, *others = (

@@ -68,7 +68,9 @@ class BatchStream:
             if self._rest_of_pass is not None:
                 # It is ended here, because a finalizer would swallow a Ctrl-C.
                 next(self._rest_of_pass, None)
-            self.order, self.position, self._rest_of_pass = self._new_order(), 0, None
+            self.order = self._new_order()
+            self.position = 0
+            self._rest_of_pass = None
         if self._rest_of_pass is None:
             whole = self.order[: self.batches_per_pass * self.batch_size].view(
                 -1, self.batch_size
@@ -97,10 +99,8 @@ class BatchStream:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.generator.set_state(state["generator"].cpu())
-        self.order, self.position = (
-            state["order"].to(self.data.device),
-            state["position"],
-        )
+        self.order = state["order"].to(self.data.device)
+        self.position = state["position"]
         self._rest_of_pass = None
 
 
@@ -180,10 +180,8 @@ class StreamedImages(Images):
         once to find them.
         """
         broken = pool.find_broken(on_read) if pool.most_broken else {}
-        chosen, n_workers = (
-            pool.without(broken),
-            (default_workers() if workers is None else workers),
-        )
+        chosen = pool.without(broken)
+        n_workers = default_workers() if workers is None else workers
         return StreamedImages(
             chosen, torch.from_numpy(chosen.labels), n_workers, tuple(broken.values())
         )

@@ -70,14 +70,13 @@ class Look:
     @property
     def sentences(self) -> tuple[str, ...]:
         """Sentences for the user: size, balance, test split and copies."""
-        n_images, kind = (
-            self.n_train + (self.n_test or 0),
-            ("grey image" if self.is_grey else "image"),
-        )
+        n_images = self.n_train + (self.n_test or 0)
+        kind = "grey image" if self.is_grey else "image"
         size = f"{self.side:,} pixels on the shorter side (median)"
         classes = f"{len(self.class_names)} {self.noun}"
         found = [f"{counted(n_images, kind)} with {classes}, {size}"]
-        fewest, most = min(self.counts), max(self.counts)
+        fewest = min(self.counts)
+        most = max(self.counts)
         if most > UNEVEN * fewest:
             smallest, largest = (
                 printable(self.class_names[self.counts.index(count)])
@@ -121,11 +120,9 @@ def look(config: DataConfig, data: AnyData = None) -> Look:
     sets by name are not searched for copies. DataError if unusable.
     """
     if isinstance(data, SearchData | EvaluationData):
-        name, class_names, has_own_test = (
-            data.name,
-            data.class_names,
-            isinstance(data, EvaluationData),
-        )
+        name = data.name
+        class_names = data.class_names
+        has_own_test = isinstance(data, EvaluationData)
         pools = {
             role: _pool_of(part)
             for role, part in data.parts.items()
@@ -136,15 +133,11 @@ def look(config: DataConfig, data: AnyData = None) -> Look:
         source = (
             find_source(config) if data is None else dataset_source(data, config, None)
         )
-        splits, is_single = (
-            split(source, None, None, config.split_seed),
-            not (data is None or is_pair(data)),
-        )
-        name, class_names, has_own_test = (
-            source.name,
-            source.class_names,
-            bool(source.test) and not is_single,
-        )
+        splits = split(source, None, None, config.split_seed)
+        is_single = not (data is None or is_pair(data))
+        name = source.name
+        class_names = source.class_names
+        has_own_test = bool(source.test) and not is_single
         pools = {
             "train": splits.available,
             **({"val": source.val} if source.val else {}),
@@ -243,8 +236,10 @@ def _copies(pools: Mapping[str, Pool]) -> list[Copies]:
             pool.numbers.tolist(), pool.labels.tolist(), strict=True
         )
     ]
-    sizes, groups = [_size(*image[:2]) for image in images], dict[Any, list[Any]]()
-    count, found = Counter(sizes), list[Copies]()
+    sizes = [_size(*image[:2]) for image in images]
+    groups = dict[Any, list[Any]]()
+    count = Counter(sizes)
+    found = list[Copies]()
     for image, size in zip(images, sizes, strict=True):
         pool, number, *_ = image
         if (
@@ -259,7 +254,8 @@ def _copies(pools: Mapping[str, Pool]) -> list[Copies]:
                 continue
             # Hashes are short, and broken files may be equal without being copies of an
             # image.
-            small, others_small = _small(pool, number), _small(other_pool, other)
+            small = _small(pool, number)
+            others_small = _small(other_pool, other)
             if (
                 small is not None
                 and others_small is not None

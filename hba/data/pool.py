@@ -179,11 +179,12 @@ class Pool(Dataset[ReadPart]):
 
     def __getitem__(self, numbers: np.ndarray) -> ReadPart:
         """The images of these numbers, for a DataLoader."""
-        items, size = self.items, self.image_size
-        images, broken = (
-            torch.zeros(len(numbers), items.n_channels, size, size, dtype=torch.uint8),
-            [],
+        items = self.items
+        size = self.image_size
+        images = torch.zeros(
+            len(numbers), items.n_channels, size, size, dtype=torch.uint8
         )
+        broken = []
         for place, number in enumerate(numbers.tolist()):
             try:
                 images[place] = items.read(number, size, self.levels)
@@ -339,7 +340,8 @@ class Source:
 
     def map(self, function: Callable[[Pool], Pool]) -> "Source":
         """Apply the function to each pool."""
-        val, test = self.val and function(self.val), self.test
+        val = self.val and function(self.val)
+        test = self.test
         return replace(
             self,
             train=function(self.train),
@@ -402,10 +404,8 @@ def source_of(data: Path, parts: Mapping[str, Callable[[], Part]]) -> Source:
         order = np.arange(len(labels)) if is_multi else labels.argsort(stable=True)
         return Pool(part.items, labels[order], order, part.unused)
 
-    val, test = (
-        pool("val") if "val" in parts else None,
-        (partial(pool, "test") if "test" in parts else None),
-    )
+    val = pool("val") if "val" in parts else None
+    test = partial(pool, "test") if "test" in parts else None
     return Source(str(data), names, pool("train"), val, test, facts=trained.facts)
 
 

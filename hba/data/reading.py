@@ -225,7 +225,8 @@ def load_image(
 def in_rgb(image: Image.Image, levels: Levels | None = None) -> Image.Image:
     """An upright Pillow image in RGB, of 8 bits, on white where it is transparent."""
     if is_deep(image):
-        values, transparent = np.asarray(image), image.info.get("transparency")
+        values = np.asarray(image)
+        transparent = image.info.get("transparency")
         image = Image.fromarray(to_8_bits(values, levels))
         if transparent is not None:
             image.putalpha(

@@ -52,7 +52,9 @@ def split(
     None: a fifth for validation, the rest for training. Only the seed decides the test
     split. DataError for bad sizes.
     """
-    available, test, val = source.train, source.test, source.val
+    available = source.train
+    test = source.test
+    val = source.val
     parts = [
         name
         for name, own in (("train", None), ("val", val), ("test", test))
@@ -65,10 +67,8 @@ def split(
             source, available, size, keep=len(parts) - 1, seed=seed, part="test"
         )
     if val is not None:
-        val, rest = (
-            _take(source, val, val_size, keep=0, seed=seed, part="val")[0],
-            available,
-        )
+        val = _take(source, val, val_size, keep=0, seed=seed, part="val")[0]
+        rest = available
     else:
         val_size = val_size or _default_size(source, available)
         val, rest = _take(source, available, val_size, keep=1, seed=seed, part="val")
@@ -178,7 +178,8 @@ def keep_classes(source: Source, listed_in: str) -> Source:
     after a # are ignored. DataError for other files.
     """
     keep = _listed_classes(source, listed_in)
-    kept, test_size = source.map(lambda pool: pool.keep(keep)), source.test_size
+    kept = source.map(lambda pool: pool.keep(keep))
+    test_size = source.test_size
     if test_size is not None:
         # The same share of the kept images as of all images.
         test_size = max(

@@ -50,7 +50,8 @@ def find_column(
     none, or several.
     """
     given = columns[role]
-    usual, wanted = NAMES[role], composed(given or "")
+    usual = NAMES[role]
+    wanted = composed(given or "")
     found = [
         name
         for name in there
@@ -87,10 +88,8 @@ def table_source(
     """
     table = _read(file)
     there = list(map(str, table.columns))
-    path, label = (
-        find_column("path", columns, there, file),
-        find_column("label", columns, there, file),
-    )
+    path = find_column("path", columns, there, file)
+    label = find_column("label", columns, there, file)
     has_splits = columns["split"] or any(
         name.strip().casefold() in NAMES["split"] for name in there
     )
@@ -101,7 +100,8 @@ def table_source(
     )
     parts: dict[str, dict[Path, tuple[str, ...]]] = {}
     roles = ["train"] * len(table) if split is None else table[split]
-    folder, ending = file.parent.absolute() / (image_folder or ""), image_ending or ""
+    folder = file.parent.absolute() / (image_folder or "")
+    ending = image_ending or ""
     ending = ending if not ending or ending.startswith(".") else f".{ending}"
     for number, named, cell, role in zip(
         table.index, table[path], table[label], roles, strict=True
@@ -157,10 +157,8 @@ def _read(file: Path) -> Any:
 
     Cells of a CSV file are text; they are empty if they hold nothing or nan.
     """
-    pandas, is_parquet = (
-        import_extra("pandas", "tables", f"the table {file}"),
-        file.suffix.lower() in PARQUET_ENDINGS,
-    )
+    pandas = import_extra("pandas", "tables", f"the table {file}")
+    is_parquet = file.suffix.lower() in PARQUET_ENDINGS
     n_skipped = 0
     try:
         if is_parquet:
@@ -177,7 +175,8 @@ def _read(file: Path) -> Any:
             separator = next((one for one in SEPARATORS if one in first), ",")
             if named := re.fullmatch(r"sep=(.)\s*", first, re.IGNORECASE):
                 # The first line of a spreadsheet's file may name the separator.
-                n_skipped, separator = n_skipped + 1, named[1]
+                n_skipped = n_skipped + 1
+                separator = named[1]
             lines = {
                 "sep": separator,
                 "encoding": "utf-8-sig",
@@ -242,10 +241,8 @@ def _part(
             f"{text}, which leaves none of the class {min(lost)!r}; mend the table, or"
             " remove this class"
         )
-    classes, folder = (
-        [part[path] for path in found],
-        Path(os.path.commonpath([path.parent for path in found])),
-    )
+    classes = [part[path] for path in found]
+    folder = Path(os.path.commonpath([path.parent for path in found]))
     items = FileItems.of(folder, found, list(map(", ".join, classes)))
     unused = tuple(SkippedFile(path, "no such file") for path in missing)
     return Part(items, classes, unused, facts=(fact,), is_multi=is_multi)
@@ -272,7 +269,9 @@ def saved_source(
     Other splits than train, val and test, and a test split without labels, are left
     out; a fact of the source says so. DataError if unusable.
     """
-    places, splits_file, facts = {"train": folder}, folder / SPLITS_FILE, list[str]()
+    places = {"train": folder}
+    splits_file = folder / SPLITS_FILE
+    facts = list[str]()
     if splits_file.is_file():
         try:
             names = json.loads(read_text(splits_file))["splits"]
@@ -349,10 +348,8 @@ def _saved(folder: Path, columns: Columns, separator: str | None) -> _Saved:
     label = find(
         "label", datasets.ClassLabel, [name for name in features if name != image]
     )
-    values, own = (
-        dataset.select_columns([label])[:][label],
-        tuple(map(composed, getattr(inner[label], "names", ()))),
-    )
+    values = dataset.select_columns([label])[:][label]
+    own = tuple(map(composed, getattr(inner[label], "names", ())))
     is_list = inner[label] is not features[label]
     if is_list and separator is not None:
         raise DataError(

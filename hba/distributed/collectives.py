@@ -201,7 +201,8 @@ def n_repeats(n: int) -> Iterator[None]:
     whole batch again, ...
     """
     global _n_repeats
-    before, _n_repeats = _n_repeats, n
+    before = _n_repeats
+    _n_repeats = n
     try:
         yield
     finally:

@@ -37,7 +37,8 @@ def is_first() -> bool:
 def override_rank(world: ProcessInfo) -> Iterator[None]:
     """Within this context, this process has the rank and size of `world`."""
     global _world
-    before, _world = _world, world
+    before = _world
+    _world = world
     try:
         yield
     finally:

@@ -80,7 +80,8 @@ class Executor:
     """Runs tasks. device: of each task. n_jobs: tasks at a time."""
 
     def __init__(self, device: torch.device, n_jobs: int = 1) -> None:
-        self.device, self.n_jobs = device, n_jobs
+        self.device = device
+        self.n_jobs = n_jobs
 
     @property
     def n_threads(self) -> int:
@@ -146,7 +147,8 @@ class ProcessExecutor(Executor):
         on_step: OnStep,
     ) -> Results:
         contents = [packed(task) for task in tasks]
-        n_steps, n_reported = CONTEXT.Value("q", 0), 0
+        n_steps = CONTEXT.Value("q", 0)
+        n_reported = 0
         arguments = (
             self.n_threads,
             packed_run(function, shared),
@@ -161,7 +163,8 @@ class ProcessExecutor(Executor):
                 n_reported += 1
                 on_step()
 
-        others, processes = multiprocessing.active_children(), list[BaseProcess]()
+        others = multiprocessing.active_children()
+        processes = list[BaseProcess]()
         # If it started with the first process, it would let interrupts through again.
         resource_tracker.ensure_running()
         pool = ProcessPoolExecutor(self.n_jobs, CONTEXT, _begin, arguments)

@@ -148,7 +148,8 @@ class RayExecutor(Executor):
     def __init__(self, ray: ModuleType, device: str) -> None:
         found = [one["Resources"] for one in ray.nodes() if one["Alive"]]
         machines = [(int(has.get("CPU", 0)), int(has.get("GPU", 0))) for has in found]
-        self.ray, self.n_machines = ray, len(machines)
+        self.ray = ray
+        self.n_machines = len(machines)
         self.n_cpus, self.n_gpus = needed_by_task(device, machines)
         n_jobs = sum(n_gpus if self.n_gpus else n_cpus for n_cpus, n_gpus in machines)
         super().__init__(torch.device("cuda" if self.n_gpus else "cpu"), n_jobs)

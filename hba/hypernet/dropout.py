@@ -78,7 +78,10 @@ class TunedDropout(nn.Module):
         self, layer: nn.Module, name: str, column: int, context: LambdaContext
     ) -> None:
         super().__init__()
-        self.layer, self.name, self.column, self.context = layer, name, column, context
+        self.layer = layer
+        self.name = name
+        self.column = column
+        self.context = context
 
     def forward(self, x: Any, *further: Any) -> Any:
         """x: (B, ...), or the input of a RatedDropout."""

@@ -63,11 +63,9 @@ def modulated_squares(
     With s = phi_V lam, row j has |phi_0[j]|^2 + 2 s_j phi_0[j] . phi_U[j] + s_j^2
     |phi_U[j]|^2.
     """
-    rows_0, rows_U, scale = (
-        phi_0.reshape(len(phi_0), -1),
-        phi_U.reshape(len(phi_0), -1),
-        lam @ phi_V.T,
-    )
+    rows_0 = phi_0.reshape(len(phi_0), -1)
+    rows_U = phi_U.reshape(len(phi_0), -1)
+    scale = lam @ phi_V.T
     return (
         rows_0.square().sum()
         + 2 * scale @ (rows_0 * rows_U).sum(1)
@@ -84,7 +82,8 @@ class HyperLayer(nn.Module):
 
     def __init__(self, n: int, context: LambdaContext) -> None:
         super().__init__()
-        self.n, self.context = n, context
+        self.n = n
+        self.context = context
         self.affine_names: list[str] = []
 
     def add_affine(self, name: str, phi_0: Tensor, phi_U: Tensor) -> None:

@@ -53,7 +53,9 @@ def usable_networks(
     say: called with each download and its size, and with the reason for each network
     that is left out. seconds: the most that all downloads may take.
     """
-    found, is_reachable, until = list[str](), may_download, time.monotonic() + seconds
+    found = list[str]()
+    is_reachable = may_download
+    until = time.monotonic() + seconds
     for model in ON_GPU if device_type == "cuda" else ON_CPU:
         if not weights_at_hand(model):
             if not is_reachable:

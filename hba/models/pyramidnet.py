@@ -73,7 +73,8 @@ class ShakeDrop(nn.Module):
         if not self.training:
             return self.p * x
         survives = uniform_per_image(x) < self.p
-        alpha, beta = 2 * uniform_per_image(x) - 1, uniform_per_image(x)
+        alpha = 2 * uniform_per_image(x) - 1
+        beta = uniform_per_image(x)
         # b + alpha - b alpha is 1 where b is 1, and alpha where b is 0.
         forward, backward = (
             factor.masked_fill(survives, 1).to(x.dtype) for factor in (alpha, beta)

@@ -11,7 +11,8 @@ class Resized(nn.Module):
 
     def __init__(self, network: nn.Module, side: int) -> None:
         super().__init__()
-        self.network, self.side = network, side
+        self.network = network
+        self.side = side
 
     def forward(self, images: Tensor) -> Tensor:
         smaller = F.interpolate(

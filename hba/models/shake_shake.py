@@ -31,7 +31,8 @@ def shake(a: Tensor, b: Tensor) -> Tensor:
 
     alpha and beta are from U(0, 1), each independent for every image.
     """
-    alpha, beta = uniform_per_image(a).to(a.dtype), uniform_per_image(a).to(a.dtype)
+    alpha = uniform_per_image(a).to(a.dtype)
+    beta = uniform_per_image(a).to(a.dtype)
     difference = a - b
     return b + beta * difference + ((alpha - beta) * difference).detach()
 
@@ -51,7 +52,8 @@ class _Block(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        a, b = self.branch1(x), self.branch2(x)
+        a = self.branch1(x)
+        b = self.branch2(x)
         return self.shortcut(x) + (shake(a, b) if self.training else 0.5 * (a + b))
 
 

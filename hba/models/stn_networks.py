@@ -45,7 +45,8 @@ class _InLine(nn.Sequential):
     ) -> None:
         layers: OrderedDict[str, nn.Module] = OrderedDict()
         layers["on_input"] = nn.Dropout2d(0.0) if convolutions else nn.Dropout(0.0)
-        channels, side = in_channels, size
+        channels = in_channels
+        side = size
         for number, layer in enumerate(convolutions, 1):
             padding = layer.kernel_size // 2
             layers[f"conv{number}"] = nn.Conv2d(

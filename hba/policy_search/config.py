@@ -329,10 +329,8 @@ def from_config(
     cannot be read, and SettingsError for contradicting settings and for missing
     objects.
     """
-    file, given = (
-        path / CONFIG_NAME if path.is_dir() else path,
-        flattened(resolved_data(settings)),
-    )
+    file = path / CONFIG_NAME if path.is_dir() else path
+    given = flattened(resolved_data(settings))
     algorithm = given.get("algorithm")
     try:
         content = json.loads(read_text(file))
@@ -354,10 +352,8 @@ def from_config(
             f"the search of {file} used {had} of your own, got {got}; give the same"
             " objects in Python"
         )
-    before, name = (
-        earlier.flat(),
-        getattr(algorithm, "name", algorithm) or earlier.algorithm.name,
-    )
+    before = earlier.flat()
+    name = getattr(algorithm, "name", algorithm) or earlier.algorithm.name
     if resume:
         config = earlier.changed(
             {one: value for one, value in given.items() if one != "algorithm"}

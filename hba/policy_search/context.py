@@ -170,7 +170,9 @@ class ImageSearchContext(SearchContext):
         """Measure all validation images every measured_every epochs, after the first
         and last, and after each leg.
         """
-        problem, loss, error_percent = self.problem, None, None
+        problem = self.problem
+        loss = None
+        error_percent = None
         ends = accumulate(
             epochs
             for _, epochs in self.config.algorithm.leg_epochs(
@@ -180,16 +182,19 @@ class ImageSearchContext(SearchContext):
         last = self.config.algorithm.total_epochs(self.config, problem.space)
         if epoch in (1, last, *ends) or epoch % self.config.measured_every == 0:
             if isinstance(state.learner, NetworkModel):
-                network, graphs = state.learner.network, state.graphs
+                network = state.learner.network
+                graphs = state.graphs
             else:
                 # A graph repeats the pass of one network, which must not be another
                 # copy each time; and an eager pass cannot use the memory of graphs.
                 state.graphs.clear()
-                network, graphs = state.to_module(), EAGER
+                network = state.to_module()
+                graphs = EAGER
             measured = measure(
                 network, problem.data.val, problem.preprocessing.measure, graphs=graphs
             )
-            loss, error_percent = measured.loss, measured.error_percent
+            loss = measured.loss
+            error_percent = measured.error_percent
         return {
             "train_error_percent": train_error_percent,
             "val_loss": loss,
@@ -197,7 +202,8 @@ class ImageSearchContext(SearchContext):
         }
 
     def plan(self, **common: Any) -> SearchPlan:
-        config, data = self.config, self.problem.data
+        config = self.config
+        data = self.problem.data
         notes = (
             *data.facts,
             task_of(data.train.labels).note,
@@ -224,11 +230,9 @@ class ImageSearchContext(SearchContext):
         )
 
     def provenance(self) -> dict[str, Any]:
-        config, data, error = (
-            self.config,
-            self.problem.data,
-            task_of(self.problem.data.train.labels).error,
-        )
+        config = self.config
+        data = self.problem.data
+        error = task_of(self.problem.data.train.labels).error
         mean, std = config.colors_of_network() or (None, None)
         weights = {"sha256": self.identity.get(PRETRAINED), "mean": mean, "std": std}
         return {
@@ -264,7 +268,8 @@ def _networks(
     """The networks that the settings name, or copies of your own network, which is
     tested first.
     """
-    n_classes, n_channels = len(data.class_names), data.train.n_channels
+    n_classes = len(data.class_names)
+    n_channels = data.train.n_channels
     if network is None:
         return named_networks(
             config.model, n_classes, config.seed, image_size, start, n_channels

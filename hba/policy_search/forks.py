@@ -139,7 +139,8 @@ def prepared(value: Any, tensors: Tensors) -> tuple[ImageSearchContext, bytes]:
     images, labels, val_images, val_labels = (
         one.to(find_device(device)) for one in tensors
     )
-    train, val = LabelledImages(images, labels), LabelledImages(val_images, val_labels)
+    train = LabelledImages(images, labels)
+    val = LabelledImages(val_images, val_labels)
     return (
         replace(
             context,

@@ -150,10 +150,8 @@ def search(
                 folder.check_free if folder is not None else lambda: None
             )
         with connected(cluster) as machines:
-            own, trainer = (
-                custom_components(network, space),
-                partial(trainer_for, jobs, machines),
-            )
+            own = custom_components(network, space)
+            trainer = partial(trainer_for, jobs, machines)
             return _search(data, chosen, settings, own, folder, callback, fit, trainer)
 
 
@@ -166,11 +164,9 @@ def sized_by(
     given: settings, including data.
     """
     config = SearchConfig.from_preset(given)
-    seen, device, n_threads = (
-        look(config),
-        find_device(config.device),
-        torch.get_num_threads(),
-    )
+    seen = look(config)
+    device = find_device(config.device)
+    n_threads = torch.get_num_threads()
     n_jobs = jobs or default_jobs(device)
     trainings = config.algorithm.cost(n_jobs)
     known = {**given, **({} if config.algorithm.can_be_fast else {"fast": False})}
@@ -309,7 +305,8 @@ def _search(
             " lookahead"
         )
     # Check this before reading the images, which may take long.
-    device, start = collectives.local_device(config.device), config.network_start()
+    device = collectives.local_device(config.device)
+    start = config.network_start()
     if not isinstance(data, SearchData):
         load = partial(
             load_search_data,

@@ -121,7 +121,8 @@ def _write_configs(
     there = [seed for seed, run in runs.items() if resume and run.config.exists()]
     if there:
         stored = json.loads(read_text(runs[there[0]].config))
-        own, first = stored.pop(OWN, ()), there[0]
+        own = stored.pop(OWN, ())
+        first = there[0]
     elif resume and (data is None or seeds is None):
         raise RunError(
             f"{folder} has no searches to resume: it contains no"
@@ -135,10 +136,8 @@ def _write_configs(
     else:
         resumes(resume, seed_folder(folder, 0))
         stored = chosen_config(data, **settings).flat()
-        own, first = (
-            [*custom_components(settings.get("network"), settings.get("space"))],
-            stored["seed"],
-        )
+        own = [*custom_components(settings.get("network"), settings.get("space"))]
+        first = stored["seed"]
     wanted = there if seeds is None else range(first, first + seeds)
     if settings.get("seed", first) != first or not {*there} <= {*wanted}:
         raise SettingsError(

@@ -100,7 +100,9 @@ class SearchTrainer:
     """
 
     def __init__(self, context: SearchContext, folder: RunFolder | None) -> None:
-        self.context, self.folder, algorithm = context, folder, context.config.algorithm
+        self.context = context
+        self.folder = folder
+        algorithm = context.config.algorithm
         self.state: SearchState[InnerModel] = algorithm.begin(
             context.problem, context.networks
         )
@@ -121,12 +123,10 @@ class SearchTrainer:
 
     def run(self, callback: SearchCallback) -> SearchResult:
         """Train until the last epoch ends, or the callback requests a stop."""
-        context, state, history, config = (
-            self.context,
-            self.state,
-            self.history,
-            self.context.config,
-        )
+        context = self.context
+        state = self.state
+        history = self.history
+        config = self.context.config
         space = context.problem.space
         # Save before the training, so that a state that cannot be saved raises an error
         # at once.
@@ -184,7 +184,8 @@ class SearchTrainer:
 
     def advance(self, callback: SearchCallback) -> None:
         """Make one training step, and close the epoch at its end."""
-        state, context = self.state, self.context
+        state = self.state
+        context = self.context
         # The next step may belong to any epoch.
         epoch = 1 + state.step // state.steps_per_epoch
         context.config.algorithm.step(context.problem, state)
@@ -198,7 +199,8 @@ class SearchTrainer:
     def note(self, metrics: Metrics, callback: SearchCallback) -> None:
         """Add a finished epoch to the history, with the current hyperparameters."""
         self._count_seconds()
-        history, space = self.history, self.context.problem.space
+        history = self.history
+        space = self.context.problem.space
         sigma = self.context.config.algorithm.sigma_now(self.state)
         spread = sigma.tolist() if isinstance(sigma, torch.Tensor) else sigma
         history.note(self._row(), spread, metrics, space)
@@ -213,7 +215,8 @@ class SearchTrainer:
         """The metrics of a finished epoch. Raises DivergedError if hyperparameters or
         training loss are not finite.
         """
-        context, state = self.context, self.state
+        context = self.context
+        state = self.state
         train_loss, train_error_percent, lambda_loss = state.totals.means()
         metrics: Metrics = {
             "epoch": epoch,
@@ -285,11 +288,9 @@ class SearchTrainer:
         """The schedule of the finished epochs; None before the first ends."""
         if not self.history.rows:
             return None
-        space, spreads, rows = (
-            self.context.problem.space,
-            np.array(self.history.spreads),
-            np.array(self.history.rows),
-        )
+        space = self.context.problem.space
+        spreads = np.array(self.history.spreads)
+        rows = np.array(self.history.rows)
         algorithm = self.context.config.algorithm
         columns = algorithm.spread_columns(space).numpy()
         spread = spreads.reshape(len(spreads), -1) * columns
@@ -304,8 +305,11 @@ class SearchTrainer:
 
     def _provenance(self) -> dict[str, Any]:
         """The origin of the schedule, as JSON values."""
-        config, history, state = self.context.config, self.history, self.state
-        n_done, last = len(history.rows), history.metrics[-1]
+        config = self.context.config
+        history = self.history
+        state = self.state
+        n_done = len(history.rows)
+        last = history.metrics[-1]
         legs = config.algorithm.leg_epochs(config, self.context.problem.space)
         measured = {
             name: value
@@ -334,7 +338,9 @@ class SearchTrainer:
         }
 
     def _result(self, notes: tuple[str, ...], *, finished: bool) -> SearchResult:
-        state, schedule, folder = self.state, self.schedule(), self.folder
+        state = self.state
+        schedule = self.schedule()
+        folder = self.folder
         return SearchResult(
             schedule=schedule,
             metrics=tuple(self.history.metrics),

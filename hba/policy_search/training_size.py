@@ -52,12 +52,14 @@ SMALL, LARGE = (
 """Networks for images of up to LARGEST_SMALL pixels, and for larger ones, from the
 fastest to the slowest.
 """
-SIDES, LARGEST_SMALL = (16, 24, 32, 48, 64, 96, 128, 160, 224), 64
+SIDES = (16, 24, 32, 48, 64, 96, 128, 160, 224)
+LARGEST_SMALL = 64
 PRETRAINED_SIDES, ENLARGED = (48, 64, 96, 128, 160, 192, 224), 2
 """Sides for pretrained networks, and how many times the side of the images they may
 have: their layers expect large objects, so small images are better enlarged.
 """
-FINE_TUNING_BATCH, FINE_TUNING_DECAY = 32, 0.05
+FINE_TUNING_BATCH = 32
+FINE_TUNING_DECAY = 0.05
 GENTLE_RATE, STRONG_RATE, WITHOUT_BATCH_NORM, WARM_UP_EPOCHS = 0.0003, 0.003, 0.2, 1
 """Learning rates of AdamW for images like those of the pretrained weights, with the
 first layers and all statistics of BatchNorm frozen, and for other images, with nothing
@@ -80,7 +82,8 @@ FEWEST_EPOCHS, EPOCHS_OF_PART, FEWEST_IMAGES = 5, 15, 500
 """If fewer epochs of all images fit, a part of them is used for EPOCHS_OF_PART; fewer
 images are an error.
 """
-STEPS_PER_EPOCH, BATCH_SIZES = 20, (32, 64, 128)
+STEPS_PER_EPOCH = 20
+BATCH_SIZES = (32, 64, 128)
 LEARNING_RATE, WEIGHT_DECAY = 0.1, 0.0005
 """Learning rates are for batches of 128, and proportional to the square root of the
 batch size.
@@ -140,13 +143,13 @@ def training_size(
     would have fewer than FEWEST_IMAGES.
     """
     n = images_of(look, given)
-    timer, rungs = (
-        StepTimer(look, batch_size_for(n, given), device, n_threads, given),
-        ladder(look, given),
-    )
+    timer = StepTimer(look, batch_size_for(n, given), device, n_threads, given)
+    rungs = ladder(look, given)
     enough = min(max(LEAST_EPOCHS, math.ceil(IMAGES_OF_TRAINING / n)), ENOUGH_EPOCHS)
     needed = given.get("epochs", enough)
-    chosen, cost, reason = rungs[0], timer.seconds(rungs[0]), "the smallest choice"
+    chosen = rungs[0]
+    cost = timer.seconds(rungs[0])
+    reason = "the smallest choice"
     free = AS_FAST * cost
     for rung in rungs[1:]:
         try:
@@ -156,7 +159,8 @@ def training_size(
         fits = longer * n * needed <= seconds
         if not fits and longer > free:
             break
-        chosen, cost = rung, longer
+        chosen = rung
+        cost = longer
         reason = (
             f"the largest choice for which {needed} epochs fit"
             if fits
@@ -188,14 +192,15 @@ def fine_tuning_sizes(
     batch_size = given.get("batch_size") or min(
         FINE_TUNING_BATCH, max(2, images_of(look, given) // 3)
     )
-    timer, source = (
-        StepTimer(look, batch_size, device, n_threads, given),
-        source_of_weights(given.get("pretrained")),
-    )
+    timer = StepTimer(look, batch_size, device, n_threads, given)
+    source = source_of_weights(given.get("pretrained"))
     largest = max(PRETRAINED_SIDES[0], min(PRETRAINED_SIDES[-1], ENLARGED * look.side))
-    found, times, problem = list[TrainingSize](), math.inf, None
+    found = list[TrainingSize]()
+    times = math.inf
+    problem = None
     for model in models:
-        of_model, of_pixel = list[list[TrainingSize]](), 0.0
+        of_model = list[list[TrainingSize]]()
+        of_pixel = 0.0
         sides = (
             [given["image_size"]]
             if given.get("image_size")
@@ -264,10 +269,10 @@ def ways_to_fine_tune(
     of_rate = math.sqrt(batch_size / FINE_TUNING_BATCH) * (
         1.0 if has_batch_norm else WITHOUT_BATCH_NORM
     )
-    frozen, found = (
-        str(int(FROZEN_SHARE * n_groups) or NOTHING) + AND_STATISTICS * has_batch_norm,
-        [],
+    frozen = (
+        str(int(FROZEN_SHARE * n_groups) or NOTHING) + AND_STATISTICS * has_batch_norm
     )
+    found = []
     for rate, part in ((GENTLE_RATE, frozen), (STRONG_RATE, NOTHING)):
         own = {"pretrained": given["pretrained"], "freeze": part, "optimizer": "adamw"}
         if given.get("optimizer", "adamw") == "adamw":
@@ -321,7 +326,8 @@ def _fitted(
             )
             return math.ceil(10 * needed / max(seconds, 1e-9)) / 10
         n_val = min(most_images // 5, look.n_val or most_images)
-        n, sizes = most_images, {"train_size": most_images - n_val, "val_size": n_val}
+        n = most_images
+        sizes = {"train_size": most_images - n_val, "val_size": n_val}
     return _Fitted(
         given.get("epochs") or min(most, int(seconds / (cost * n))), n, sizes
     )
@@ -390,7 +396,9 @@ def _reasons(
     timer: "StepTimer",
     given: Mapping[str, Any],
 ) -> list[str]:
-    found, epochs, is_pretrained = [], fitted.epochs, bool(chosen.further)
+    found = []
+    epochs = fitted.epochs
+    is_pretrained = bool(chosen.further)
     if fitted.n_images < images_of(look, given):
         found.append(
             f"{fitted.n_images:,} of the {look.n_train:,} images for training and"
@@ -433,7 +441,8 @@ def ladder(look: Look, given: Mapping[str, Any]) -> list[Rung]:
     """Networks and sides from the cheapest to the most expensive, without those that a
     given model or side excludes.
     """
-    side, model = given.get("image_size"), given.get("model")
+    side = given.get("image_size")
+    model = given.get("model")
     sides = [side] if side else [one for one in SIDES if one <= look.side] or [SIDES[0]]
     if model is not None:
         return [Rung(model, one) for one in sides]
@@ -468,16 +477,12 @@ class StepTimer:
         n_threads: int,
         given: Mapping[str, Any],
     ) -> None:
-        self.batch_size, self.device, self.n_threads, self.given = (
-            batch_size,
-            device,
-            n_threads,
-            given,
-        )
-        self.n_classes, self._found = (
-            len(look.class_names),
-            dict[Any, dict[bool, float]](),
-        )
+        self.batch_size = batch_size
+        self.device = device
+        self.n_threads = n_threads
+        self.given = given
+        self.n_classes = len(look.class_names)
+        self._found = dict[Any, dict[bool, float]]()
 
     def seconds(self, rung: Rung) -> float:
         """Seconds per image of a training step, including its augmentation."""
@@ -518,7 +523,9 @@ class StepTimer:
         Where other programs compute, the shortest step would be shorter than those of a
         training.
         """
-        side, threads, seconds = rung.side, torch.get_num_threads(), list[float]()
+        side = rung.side
+        threads = torch.get_num_threads()
+        seconds = list[float]()
         how = dict(rung.further)
         start = Start.of(rung.model, how["pretrained"], how["freeze"]) if how else None
         own = copy.deepcopy(self.given.get("network"))
@@ -530,10 +537,8 @@ class StepTimer:
         if is_fast:
             enable_amp(network)
         forward = partial(amp_forward, network) if is_fast else network
-        is_on_gpu, generator = (
-            self.device.type == "cuda",
-            torch.Generator(exact_device(self.device)),
-        )
+        is_on_gpu = self.device.type == "cuda"
+        generator = torch.Generator(exact_device(self.device))
         optimizer = torch.optim.SGD(
             network.parameters(), 1e-6, momentum=0.9, foreach=True
         )

@@ -40,10 +40,8 @@ class Baseline:
 
     def scaled(self, factor: float) -> "Baseline":
         """For images whose side is `factor` times as long."""
-        padding, size = (
-            round(self.crop_padding * factor),
-            round(self.cutout_size * factor),
-        )
+        padding = round(self.crop_padding * factor)
+        size = round(self.cutout_size * factor)
         return replace(self, crop_padding=padding, cutout_size=size)
 
 
@@ -338,7 +336,8 @@ def resized_crop(images: Tensor, boxes: Tensor, size: int) -> Tensor:
         pixels = (middles * length - 0.5).clamp(min=0).minimum(length - 1)
         return (2 * (start + pixels) + 1) / full - 1
 
-    rows, columns = places(top, box_height, height), places(left, box_width, width)
+    rows = places(top, box_height, height)
+    columns = places(left, box_width, width)
     grid = torch.stack(
         torch.broadcast_tensors(columns[:, None, :], rows[:, :, None]), dim=3
     )

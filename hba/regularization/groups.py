@@ -24,7 +24,8 @@ from hba.utils.text import unknown
 
 AUGMENTATION = "augmentation"
 """Name of the operations of the search space in `tune`."""
-DROPOUT, WEIGHT_DECAY = "dropout", "weight_decay"
+DROPOUT = "dropout"
+WEIGHT_DECAY = "weight_decay"
 LARGEST_RATE = 0.95
 """Largest dropout rate (STN, section 4.2; also in Delta-STN's code for images)."""
 INITIAL_RATE = 0.05
@@ -159,7 +160,8 @@ def register_regularizer(regularizer: Regularizer) -> Regularizer:
     It replaces an earlier one of the same name. SettingsError for a built-in name, or a
     regularizer without function.
     """
-    name, built_in = regularizer.name, (AUGMENTATION, *(one.name for one in _BUILT_IN))
+    name = regularizer.name
+    built_in = (AUGMENTATION, *(one.name for one in _BUILT_IN))
     if name in built_in or not (regularizer.function and regularizer.hyperparameters):
         raise SettingsError(
             f"{name} must be a name that is not built in, with a function and"
@@ -198,7 +200,8 @@ def check_tune(
     """The names; SettingsError for one that is not in known (default: tunable()), for a
     repeated one, and for none.
     """
-    names, known = tuple(tune), tunable() if known is None else known
+    names = tuple(tune)
+    known = tunable() if known is None else known
     for name in names:
         if name not in known:
             raise SettingsError(unknown("group", name, known))

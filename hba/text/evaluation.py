@@ -124,7 +124,8 @@ class TextEvaluation:
 
 def _mean_and_deviation(losses: Mapping[int, float]) -> str:
     values = {seed: perplexity(loss) for seed, loss in losses.items()}
-    mean, deviation = mean_of(values), std_of(values)
+    mean = mean_of(values)
+    deviation = std_of(values)
     return " +- ".join(in_words(one) for one in (mean, deviation) if one is not None)
 
 
@@ -145,7 +146,8 @@ def train(
     text after each epoch, and of the test text. DivergedError for a loss that is not
     finite.
     """
-    device, length = tokens["train"].device, config.sequence_length
+    device = tokens["train"].device
+    length = config.sequence_length
     by_epoch = ScheduleAugmentation(schedule).regularization_by_epoch(
         config.epochs, device
     )
@@ -211,13 +213,12 @@ def evaluate(
     check_single_process("an evaluation")
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the evaluation to resume")
-    callback, folder = callback or TrainingsBar(), None if out is None else Path(out)
+    callback = callback or TrainingsBar()
+    folder = None if out is None else Path(out)
     found = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
     rows = {SCHEDULE: found, **_baselines(found, tuple(words(against)))}
-    searched, names = (
-        settings_of(found),
-        TextTrainingConfig.model_fields.keys() - {"device"},
-    )
+    searched = settings_of(found)
+    names = TextTrainingConfig.model_fields.keys() - {"device"}
     # Batch sizes and learning rates of a search on images do not suit text.
     known = (
         {name: searched[name] for name in names & searched.keys()}
@@ -242,10 +243,8 @@ def evaluate(
         done = (
             {} if folder is None else _stored(folder / RESULTS_NAME, identity, resume)
         )
-        device, wanted = (
-            find_device(config.device),
-            [(row, seed) for seed in range(config.seeds) for row in rows],
-        )
+        device = find_device(config.device)
+        wanted = [(row, seed) for seed in range(config.seeds) for row in rows]
         tokens = {name: words.to(device) for name, words in corpus.tokens.items()}
         missing = [key for key in wanted if key not in done]
         steps = (

@@ -122,7 +122,8 @@ class LstmLanguageModel(nn.Module):
 
     def __init__(self, n_words: int, width: int = 650, n_layers: int = 2) -> None:
         super().__init__()
-        self.width, self.n_layers = width, n_layers
+        self.width = width
+        self.n_layers = n_layers
         self.words = EmbeddingDropout(n_words)
         self.input = VariationalDropout()
         if n_layers > 1:

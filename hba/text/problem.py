@@ -65,7 +65,8 @@ class ClippedSGD(SGD):
         together: bool = True,
     ) -> None:
         super().__init__(parameters, lr=learning_rate, weight_decay=weight_decay)
-        self.clip_norm, self.together = clip_norm, together
+        self.clip_norm = clip_norm
+        self.together = together
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
@@ -168,7 +169,8 @@ class TextProblem(SearchProblem):
         return self.val_stream(self.config.batch_size, "train")
 
     def val_stream(self, batch_size: int, part: str = "valid") -> TokenStream:
-        length, state_of = self.config.sequence_length, self.network.zero_state
+        length = self.config.sequence_length
+        state_of = self.network.zero_state
         return TokenStream(self.tokens[part], batch_size, length, state_of, FILES[part])
 
     def generator(self) -> torch.Generator:

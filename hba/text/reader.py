@@ -142,7 +142,9 @@ class TokenStream:
         name: str = "a text",
     ) -> None:
         self.columns = columns_of(tokens, batch_size)
-        self.batch_size, self.length, self.state_of = batch_size, length, state_of
+        self.batch_size = batch_size
+        self.length = length
+        self.state_of = state_of
         self.batches_per_pass = (self.columns.shape[1] - 1) // length
         if self.batches_per_pass < 1:
             words = (

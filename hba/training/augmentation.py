@@ -135,7 +135,8 @@ class ScheduleAugmentation:
         if self.schedule is None or not self.schedule.space.acts_on_images:
             return [EpochPolicy(lambda images, generator: images)] * epochs
         stretched = self.schedule.stretched(epochs)
-        space, fill = stretched.space, stretched.fill
+        space = stretched.space
+        fill = stretched.fill
         if _fills_with_mean(stretched):
             fill = (
                 tuple(train.mean((0, 2, 3)).tolist())
@@ -143,8 +144,10 @@ class ScheduleAugmentation:
                 else train.mean_color()
             )
         on_device = partial(torch.tensor, dtype=torch.float32, device=train.device)
-        rows, spreads = on_device(stretched.values), on_device(stretched.spread)
-        is_spread, candidates = bool(spreads.any()), space.candidates(stretched.values)
+        rows = on_device(stretched.values)
+        spreads = on_device(stretched.spread)
+        is_spread = bool(spreads.any())
+        candidates = space.candidates(stretched.values)
 
         def augment(
             means: Tensor, spread: Tensor, images: Tensor, generator: torch.Generator

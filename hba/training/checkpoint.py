@@ -58,7 +58,8 @@ class TrainCheckpoint:
         """Restore the state from the file; leave it at its beginning if there is none.
         RunError for a broken file.
         """
-        self._last_save, path = time.monotonic(), self.path
+        self._last_save = time.monotonic()
+        path = self.path
         # Only the first of several processes needs access to the folder.
         saved = broadcast_from_rank0(
             lambda: load_tensors(path) if path is not None and path.is_file() else None

@@ -105,13 +105,11 @@ class CustomNetwork:
         """Try two black images in eval mode; SettingsError if that fails, or without
         one output per class.
         """
-        network, shape = (
-            self.fresh(0, 0).cpu().eval(),
-            (
-                images.n_channels,
-                image_size,
-                image_size,
-            ),
+        network = self.fresh(0, 0).cpu().eval()
+        shape = (
+            images.n_channels,
+            image_size,
+            image_size,
         )
         try:
             with torch.no_grad(), default_generators(torch.device("cpu")):

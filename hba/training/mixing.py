@@ -60,10 +60,8 @@ def draw_shares(
 
     def covered(length: int, place: Tensor) -> Tensor:
         """Which of `length` pixels the box covers."""
-        centre, reach = (
-            (place * length).floor(),
-            (0.5 * (1 - share).sqrt() * length).floor(),
-        )
+        centre = (place * length).floor()
+        reach = (0.5 * (1 - share).sqrt() * length).floor()
         pixels = whole_numbers(length, torch.float64, device)
         return (pixels >= centre - reach) & (pixels < centre + reach)
 

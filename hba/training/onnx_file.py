@@ -65,10 +65,8 @@ def write_onnx(folder: str | Path) -> str | None:
             (logits,) = ReferenceEvaluator(model).run(
                 None, {model.graph.input[0].name: images.numpy()}
             )
-            found, expected = (
-                torch.from_numpy(logits).softmax(dim=1),
-                program.module()(images).softmax(dim=1),
-            )
+            found = torch.from_numpy(logits).softmax(dim=1)
+            expected = program.module()(images).softmax(dim=1)
         if (difference := float((found - expected).abs().max())) > TOLERANCE:
             raise ValueError(f"its probabilities differ by {difference:.1e}")
         write_atomically(

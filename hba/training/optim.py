@@ -96,8 +96,12 @@ class Plateau(LRScheduler):
         warm_up_steps: int = 0,
         factor: float = 0.1,
     ) -> None:
-        self.patience, self.warm_up_steps, self.factor = patience, warm_up_steps, factor
-        self.least, self.epochs_since, self.drops = math.inf, 0, 0
+        self.patience = patience
+        self.warm_up_steps = warm_up_steps
+        self.factor = factor
+        self.least = math.inf
+        self.epochs_since = 0
+        self.drops = 0
         super().__init__(optimizer)
 
     def get_lr(self) -> list[float | Tensor]:
@@ -110,11 +114,13 @@ class Plateau(LRScheduler):
         finite is no new minimum.
         """
         if loss < self.least:
-            self.least, self.epochs_since = loss, 0
+            self.least = loss
+            self.epochs_since = 0
             return
         self.epochs_since += 1
         if self.epochs_since == self.patience:
-            self.epochs_since, self.drops = 0, self.drops + 1
+            self.epochs_since = 0
+            self.drops = self.drops + 1
             self._last_lr = self.get_lr()
             for group, rate in zip(
                 self.optimizer.param_groups, self._last_lr, strict=True
@@ -163,7 +169,8 @@ def gradient_root(optimizer: Optimizer, parameter: Tensor) -> Tensor:
     Ref: Kingma and Ba 2015, Algorithm 1; RMSprop does not correct the bias of the mean.
     Infinite before the first step.
     """
-    group, state = optimizer.param_groups[0], optimizer.state.get(parameter)
+    group = optimizer.param_groups[0]
+    state = optimizer.state.get(parameter)
     if not state:
         return torch.full_like(parameter, torch.inf)
     if isinstance(optimizer, RMSprop):

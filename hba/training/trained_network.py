@@ -40,7 +40,8 @@ from hba.utils.files import (
     write_text,
 )
 
-NETWORK_NAME, INFO_NAME = "network.pt", "network.json"
+NETWORK_NAME = "network.pt"
+INFO_NAME = "network.json"
 COLOR = 3
 """Channels of images that are read from files."""
 
@@ -85,7 +86,8 @@ class FromPixels(nn.Module):
 
     def __init__(self, network: nn.Module, info: NetworkInfo) -> None:
         super().__init__()
-        self.network, self.input_size = network, info.input_size
+        self.network = network
+        self.input_size = info.input_size
         self.register_buffer("mean", torch.tensor(info.mean)[None, :, None, None])
         self.register_buffer("std", torch.tensor(info.std)[None, :, None, None])
         # Measuring depends on nothing else: it replaces a random resized crop by a
@@ -181,7 +183,8 @@ def exported(module: nn.Module, some: Tensor) -> bytes:
     some: a few images uint8 (n, C, S, S), for which the program must compute the same.
     Raises exceptions of any kind.
     """
-    content, batch = io.BytesIO(), {0: torch.export.Dim("N", min=1)}
+    content = io.BytesIO()
+    batch = {0: torch.export.Dim("N", min=1)}
     with contextlib.ExitStack() as stack:
         # Without what PyTorch prints and logs of a network that it cannot export: its
         # whole graph.
@@ -211,8 +214,10 @@ def exported(module: nn.Module, some: Tensor) -> bytes:
                 # stay refused.
                 node.kwargs = {**node.kwargs, "device": None}
         torch.export.save(program, content)
-        found, run = module(some), program.module()
-        together, alone = run(some), torch.cat([run(image[None]) for image in some])
+        found = module(some)
+        run = program.module()
+        together = run(some)
+        alone = torch.cat([run(image[None]) for image in some])
         if not all(
             torch.allclose(one, found, rtol=1e-3, atol=1e-3)
             for one in (together, alone)
@@ -231,7 +236,8 @@ class TrainedNetwork:
     module: Callable[[Tensor], Tensor]
 
     def __repr__(self) -> str:
-        info, size = self.info, f"{self.info.image_size}x{self.info.image_size}"
+        info = self.info
+        size = f"{self.info.image_size}x{self.info.image_size}"
         error = f"test error {info.test_error_percent:.2f} %"
         return (
             f"TrainedNetwork({info.model}, {len(self.classes)} classes, {size},"
@@ -316,7 +322,8 @@ class TrainedNetwork:
         S, S) on the CPU.
         """
         tensor = checked_images(given if given.ndim > 3 else given[None]).cpu()
-        side, channels = self.info.image_size, self.info.channels
+        side = self.info.image_size
+        channels = self.info.channels
         tensor = (
             tensor.repeat(1, COLOR, 1, 1)
             if (tensor.shape[1], channels) == (1, COLOR)
@@ -344,7 +351,8 @@ def load_network(run: str | Path, *, network: Given | None = None) -> TrainedNet
     without `network`.
     """
     folder = run_of(run)
-    path, described = folder / NETWORK_NAME, folder / INFO_NAME
+    path = folder / NETWORK_NAME
+    described = folder / INFO_NAME
     if not is_kept(folder):
         what = f"has no {NETWORK_NAME}" if folder.exists() else "does not exist"
         raise RunError(

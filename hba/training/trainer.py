@@ -122,10 +122,10 @@ def train(
             on_step()
         for augment, regularize, mixing in by_epoch[len(state.epochs) :]:
             regularize.acts.give(network, optimizer, regularize.row)
-            policy, acts = (
-                (augment if isinstance(augment, EpochPolicy) else EpochPolicy(augment)),
-                regularize.acts,
+            policy = (
+                augment if isinstance(augment, EpochPolicy) else EpochPolicy(augment)
             )
+            acts = regularize.acts
             if (
                 acts.dropout_columns
                 or acts.weight_decay_column is not None

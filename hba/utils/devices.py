@@ -105,7 +105,8 @@ def usual_types() -> Iterator[None]:
 
     # torch.get_default_device takes several times as long, which counts for single
     # images.
-    made, wanted = torch.empty(0), getattr(torch, PRECISION)
+    made = torch.empty(0)
+    wanted = getattr(torch, PRECISION)
     cast_on = [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
     if made.dtype == wanted and made.device.type == "cpu" and not cast_on:
         yield

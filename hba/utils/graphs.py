@@ -86,7 +86,8 @@ class CudaRecorder:
     def __init__(
         self, device: torch.device, generator: torch.Generator | None = None
     ) -> None:
-        self.generator, self.stream = generator, stream_of(device)
+        self.generator = generator
+        self.stream = stream_of(device)
         self.clear()
 
     def clear(self) -> None:
@@ -137,7 +138,8 @@ class CudaRecorder:
         # PyTorch registers generators on the current device, and sets it when a stream
         # is set.
         with torch.cuda.device(self.stream.device):
-            graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+            graph = torch.cuda.CUDAGraph()
+            current = torch.cuda.current_stream()
             if self.generator is not None and (
                 register := getattr(graph, "register_generator_state", None)
             ):
@@ -187,7 +189,10 @@ class Recording:
         return self.outputs
 
     def free(self) -> None:
-        self.inputs, self.outputs, self.replay, self.step = (), None, None, None
+        self.inputs = ()
+        self.outputs = None
+        self.replay = None
+        self.step = None
 
 
 class StepGraphs:
@@ -207,12 +212,10 @@ class StepGraphs:
         generators: Sequence[torch.Generator] = (),
         most_recordings: float = math.inf,
     ) -> None:
-        self.recorder, self.optimizer, self.state, self.generators = (
-            recorder,
-            optimizer,
-            state,
-            generators,
-        )
+        self.recorder = recorder
+        self.optimizer = optimizer
+        self.state = state
+        self.generators = generators
         self.most_recordings = most_recordings
         self.reason: str | None = None
         self.n_replayed = self.n_eager = 0
@@ -334,10 +337,8 @@ class StepGraphs:
                 torch.inference_mode(False),
                 torch.set_grad_enabled(with_gradients),
             ):
-                recording.step, recording.inputs = (
-                    step,
-                    tuple(tensor.detach().clone() for tensor in inputs),
-                )
+                recording.step = step
+                recording.inputs = tuple(tensor.detach().clone() for tensor in inputs)
                 recording.outputs, recording.replay = self.recorder.record(
                     step, recording.inputs
                 )
@@ -350,10 +351,8 @@ class StepGraphs:
         """Run a step eagerly, and compare its graph with that; stop if it does
         something else.
         """
-        recorder, changed = (
-            self.recorder,
-            StepState(self.state, self.generators, self.optimizer),
-        )
+        recorder = self.recorder
+        changed = StepState(self.state, self.generators, self.optimizer)
         try:
             with self._optimizer_as_recorded():
                 outputs, difference = compare_runs(
@@ -408,7 +407,8 @@ class StepGraphs:
         warnings.warn(
             f"steps run without CUDA graphs: {reason}", HbaWarning, stacklevel=2
         )
-        self.recorder, self.reason = None, reason
+        self.recorder = None
+        self.reason = reason
         self.clear()
 
     @contextlib.contextmanager

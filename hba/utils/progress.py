@@ -48,7 +48,8 @@ class ProgressBar:
             *bar, *speed, console=console, transient=True, redirect_stdout=redirects
         )
         self._task = self._progress.add_task("", total=None, rate="", visible=False)
-        self._unit, self._per_step = "", 1
+        self._unit = ""
+        self._per_step = 1
 
     def __enter__(self) -> Self:
         if self.visible:
@@ -73,7 +74,8 @@ class ProgressBar:
             rate="",
             visible=True,
         )
-        self._unit, self._per_step = unit, per_step
+        self._unit = unit
+        self._per_step = per_step
 
     def say(self, sentence: str) -> None:
         if self.visible:

@@ -24,7 +24,8 @@ def first_problem(error: pydantic.ValidationError, known: Iterable[str] = ()) ->
     known: names of settings, from which one is suggested for an unknown name.
     """
     problem = error.errors(include_url=False)[0]
-    received, kind = problem["input"], problem["type"]
+    received = problem["input"]
+    kind = problem["type"]
     # pydantic also names the members of a union, such as constrained-int or
     # function-after[...].
     parts = [

@@ -35,7 +35,8 @@ def restore(record: Any, saved: Mapping[str, Any]) -> None:
     mapping with other entries.
     """
     for field in dataclasses.fields(record):
-        value, found = getattr(record, field.name), saved[field.name]
+        value = getattr(record, field.name)
+        found = saved[field.name]
         if _is_plain(value):
             setattr(record, field.name, found)
         else:

@@ -72,10 +72,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`; did you mean Rotate?` for `rotate`, two names for `flip`, which is in both;
     empty where none is similar.
     """
-    by_form, asked = (
-        {candidate.casefold(): candidate for candidate in reversed(list(known))},
-        name.casefold(),
-    )
+    by_form = {candidate.casefold(): candidate for candidate in reversed(list(known))}
+    asked = name.casefold()
     alike = difflib.get_close_matches(asked, by_form, n=1, cutoff=ALIKE)
     alike = (
         alike

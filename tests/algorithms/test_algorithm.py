@@ -42,7 +42,9 @@ def test_a_lambda_step_moves_only_lambda_by_the_slope_of_the_validation_loss() -
     algorithm_of(problem).update_lambda(problem, state, ())
     for name, value in state.learner.hypernetwork.state_dict().items():
         assert torch.equal(value, weights[name]), name
-    direction, distance, network = torch.zeros(54), 0.05, state.learner.hypernetwork
+    direction = torch.zeros(54)
+    distance = 0.05
+    network = state.learner.hypernetwork
     direction[int(state.lam.grad.abs().argmax())] = 1.0
     with torch.no_grad():
         plus, minus = (
@@ -81,7 +83,8 @@ def test_every_image_has_its_own_lambda_in_policy_and_network_alike(
 ) -> None:
     problem, state = begun_as_in_the_paper(sigma=0.7, val_steps=0)
     seen: dict[str, Tensor] = {}
-    augment, forward = ImageProblem.augment, state.learner.hypernetwork.forward
+    augment = ImageProblem.augment
+    forward = state.learner.hypernetwork.forward
 
     def record_augment(
         self: ImageProblem, images: Tensor, lam: Tensor, generator: torch.Generator
@@ -137,7 +140,8 @@ def test_a_training_step_is_one_of_sgd_along_those_gradients(name: str) -> None:
 @each("algorithm", SELF_TUNING)
 def test_every_layer_answers_the_last_one_too(algorithm: str) -> None:
     problem, state = begun(algorithm=algorithm)
-    plain, hypernetwork = state.to_module(), state.learner.hypernetwork.model
+    plain = state.to_module()
+    hypernetwork = state.learner.hypernetwork.model
     layers = [
         name
         for name, one in plain.named_modules()

@@ -61,7 +61,8 @@ def test_the_schedule_is_valid_survives_its_file_and_ends_at_lambda(
     result = whole(algorithm)
     assert result.finished
     assert result.schedule is not None
-    values, space = result.schedule.values, result.schedule.space
+    values = result.schedule.values
+    space = result.schedule.space
     assert values.shape == (3 if algorithm != "race" else len(values), space.n)
     assert space.searches_count == (algorithm in COUNTED)
     low, high = np.sort(space.ranges).T
@@ -84,7 +85,9 @@ def test_the_schedule_is_valid_survives_its_file_and_ends_at_lambda(
 def test_the_network_of_the_result_is_an_ordinary_one_and_measures_as_reported(
     algorithm: str,
 ) -> None:
-    result, data, val = whole(algorithm), small_data(), small_images(16, seed=1)
+    result = whole(algorithm)
+    data = small_data()
+    val = small_images(16, seed=1)
     assert all(
         type(module).__module__.startswith(("torch.", "hba.models"))
         for module in result.network.modules()

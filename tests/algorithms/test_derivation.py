@@ -37,7 +37,8 @@ def test_algorithm_5_keeps_its_noise_for_t_train_steps_and_then_draws_it_anew(
     problem, state = begun_as_in_the_paper(
         algorithm="fixed-noise", train_steps=3, sigma=0.7
     )
-    seen, noises = recorded_lambdas(monkeypatch), []
+    seen = recorded_lambdas(monkeypatch)
+    noises = []
     for _ in range(9):
         center = state.lam.detach().clone()
         step(problem, state)
@@ -60,7 +61,8 @@ def test_a_population_keeps_lambdas_for_t_train_steps_then_goes_on_from_the_leas
     if kind == "hyper-population":
         # V starts at zero, so that all members are alike.
         respond_at_random(state.learner.hypernetwork)
-    start, center = state.lam_rows.clone(), state.lam.clone()
+    start = state.lam_rows.clone()
+    center = state.lam.clone()
     losses: list[float] = []
     measure = ImageProblem.validation_loss
 
@@ -97,7 +99,8 @@ def test_algorithm_3_updates_each_member_as_if_it_were_alone(n_members: int) -> 
         )
         for network in alone
     ]
-    own, n_steps = copy.deepcopy(state), problem.config.epochs * state.steps_per_epoch
+    own = copy.deepcopy(state)
+    n_steps = problem.config.epochs * state.steps_per_epoch
     for number_of_step in range(2):
         images, labels = own.train_stream.next()
         x = problem.augment(

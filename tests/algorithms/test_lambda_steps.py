@@ -59,10 +59,8 @@ def test_the_gradient_is_that_of_the_next_validation_batch() -> None:
     problem, state = begun_as_in_the_paper(val_batch_size=4)
     respond_at_random(state.learner.hypernetwork, 0.1)
     (images, labels), (after, _) = next_validation(problem, state, 2)
-    network, at = (
-        copy.deepcopy(state.learner.hypernetwork).eval(),
-        state.lam.detach().clone().requires_grad_(),
-    )
+    network = copy.deepcopy(state.learner.hypernetwork).eval()
+    at = state.lam.detach().clone().requires_grad_()
     F.cross_entropy(network(images, at), labels).backward()
     algorithm_of(problem).update_lambda(problem, state, ())
     torch.testing.assert_close(state.lam.grad, at.grad, rtol=1e-4, atol=1e-7)
@@ -155,7 +153,10 @@ def adam(
     gradients: list[float], rate: float, betas: tuple[float, float]
 ) -> list[float]:
     """Where Adam stands after each step (Kingma and Ba 2015, Algorithm 1)."""
-    at, mean, square, places = 0.0, 0.0, 0.0, []
+    at = 0.0
+    mean = 0.0
+    square = 0.0
+    places = []
     for step_number, gradient in enumerate(gradients, start=1):
         mean = betas[0] * mean + (1 - betas[0]) * gradient
         square = betas[1] * square + (1 - betas[1]) * gradient**2
@@ -170,12 +171,13 @@ def adam(
 
 
 def test_shared_coordinates_go_by_adam_along_the_sum_of_their_gradients() -> None:
-    space, betas, rate = search_space(searches_count=True), (0.8, 0.95), 0.05
-    rows, generator = directions(space, CPU), seeded(0)
-    offsets, log_spread = (
-        torch.zeros(len(rows), requires_grad=True),
-        torch.zeros((), requires_grad=True),
-    )
+    space = search_space(searches_count=True)
+    betas = (0.8, 0.95)
+    rate = 0.05
+    rows = directions(space, CPU)
+    generator = seeded(0)
+    offsets = torch.zeros(len(rows), requires_grad=True)
+    log_spread = torch.zeros((), requires_grad=True)
     strength = SharedDirections(
         offsets, log_spread, Adam([offsets, log_spread], lr=rate, betas=betas)
     )
@@ -228,10 +230,8 @@ def test_lambda_comes_to_rest_where_rewards_and_pull_are_equal(
         lambda_optimizer=optimizer,
     )
     generator = seeded(5)
-    gradient, curvature = (
-        torch.randn(space.n, generator=generator),
-        1 + torch.rand(space.n, generator=generator),
-    )
+    gradient = torch.randn(space.n, generator=generator)
+    curvature = 1 + torch.rand(space.n, generator=generator)
     for _ in range(1000):
         algorithm_of(problem).move_lambda(
             problem, state, LambdaGradient(torch.zeros(()), gradient.clone(), curvature)

@@ -139,7 +139,8 @@ def test_a_network_with_a_frozen_layer_is_judged_by_what_it_trains() -> None:
     problem, state = lookahead_begun(network=WithFrozenLayer(), learning_rate=0.001)
     step(problem, state, 4)
     assert (state.lam != 0).any(), "it started at the middle of every range"
-    network, trial = state.learner.network.double(), augmented(problem, state)
+    network = state.learner.network.double()
+    trial = augmented(problem, state)
     still = {
         name: torch.zeros_like(parameter)
         for name, parameter in network.named_parameters()
@@ -170,7 +171,8 @@ def test_a_lambda_step_follows_the_validation_losses_after_real_steps_on_every_i
     ((images, labels),) = next_validation(problem, state)
     network = copy.deepcopy(state.learner.network).double().eval()
     double = trial_of(trial.images.double(), trial.labels)
-    alpha, lowered = 1e-6, []
+    alpha = 1e-6
+    lowered = []
 
     def validation(moved: nn.Module) -> float:
         return F.cross_entropy(moved(images.double()), labels).item()
@@ -222,7 +224,8 @@ def test_the_slot_that_alone_is_rewarded_wins(
 
 
 BETAS = (0.9, 0.999)
-N_IMAGES, N_STEPS = 6, 4
+N_IMAGES = 6
+N_STEPS = 4
 
 
 def learner_after_some_steps(images: Tensor, labels: Tensor) -> NetworkModel:
@@ -261,11 +264,9 @@ def test_a_reward_is_what_an_image_adds_to_adamws_step_along_the_val_gradient() 
     validation = torch.autograd.grad(loss, weights, retain_graph=True)
     trial = trial_of(images[:6], labels[:6])
     rewards = Lookahead().rewards(learner, trial, loss)
-    without, small, changes = (
-        after_a_step(learner, [torch.zeros_like(one) for one in weights]),
-        1e-7,
-        [],
-    )
+    without = after_a_step(learner, [torch.zeros_like(one) for one in weights])
+    small = 1e-7
+    changes = []
     for image in range(N_IMAGES):
         own = F.cross_entropy(
             learner.network(trial.images[image : image + 1]),

@@ -149,10 +149,8 @@ def test_a_search_that_was_stopped_goes_on_to_the_same_bits(tmp_path: Path) -> N
 
 def test_calibration_undoes_a_scale_of_the_logits() -> None:
     generator = torch.Generator().manual_seed(0)
-    logits, labels = (
-        torch.randn(500, 4, generator=generator),
-        torch.randint(4, (500,), generator=generator),
-    )
+    logits = torch.randn(500, 4, generator=generator)
+    labels = torch.randint(4, (500,), generator=generator)
     logits[torch.arange(500), labels] += 1
 
     def loss(given: Tensor) -> float:
@@ -167,7 +165,8 @@ def test_a_move_that_exchanges_two_classes_of_many_has_a_large_gap() -> None:
     logits = 5.0 * F.one_hot(labels, 40)
     noise = 0.1 * torch.randn(400, 40, generator=torch.Generator().manual_seed(0))
     exchanged = labels.clone()
-    exchanged[labels == 0], exchanged[labels == 1] = 1, 0
+    exchanged[labels == 0] = 1
+    exchanged[labels == 1] = 0
     kept, moved = gaps_of(
         logits, labels, [logits + noise, 5.0 * F.one_hot(exchanged, 40) + noise]
     )[:, 0].tolist()
@@ -198,10 +197,8 @@ def test_without_look_ahead_the_policy_is_that_of_the_best_fork() -> None:
 
 
 def test_the_walk_is_that_of_the_recipe_and_nothing_else_is_on() -> None:
-    space, recipe = (
-        search_space("recipe", searches_count=True),
-        hba.load_policy("randaugment"),
-    )
+    space = search_space("recipe", searches_count=True)
+    recipe = hba.load_policy("randaugment")
     row = dict(zip(space.names, row_of(space, ["RandAugment"]).tolist(), strict=True))
     of_recipe = dict(zip(recipe.space.names, recipe.values[0].tolist(), strict=True))
     assert {name: row[name] for name in of_recipe} == pytest.approx(of_recipe)

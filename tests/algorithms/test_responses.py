@@ -29,7 +29,8 @@ class Deep(nn.Module):
         super().__init__()
         self.conv = nn.Conv2d(2, 4, 3, bias=False)
         self.bn = nn.BatchNorm2d(4)
-        self.hidden, self.linear = nn.Linear(4, 5), nn.Linear(5, 3)
+        self.hidden = nn.Linear(4, 5)
+        self.linear = nn.Linear(5, 3)
 
     def forward(self, x: Tensor) -> Tensor:
         x = torch.tanh(self.bn(self.conv(x)))
@@ -43,7 +44,8 @@ class Linear(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.hidden, self.linear = nn.Linear(2 * 4 * 4, 3), nn.Linear(1, 1)
+        self.hidden = nn.Linear(2 * 4 * 4, 3)
+        self.linear = nn.Linear(1, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.hidden(x.flatten(1))
@@ -101,7 +103,8 @@ def learnt(
 
 
 def test_at_its_center_a_hypernetwork_is_the_network_it_was_made_of() -> None:
-    model, center = Deep(), torch.randn(N)
+    model = Deep()
+    center = torch.randn(N)
     hypernetwork = hyper_of(model, center)
     images = batch()[0]
     for lam in (center, center.expand(BATCH, -1)):
@@ -126,7 +129,8 @@ def test_the_papers_response_is_one_loss_with_every_image_at_its_own_weights() -
         name.rpartition(".")[2]: value.detach().requires_grad_()
         for name, value in hypernetwork.named_parameters()
     }
-    inputs, outputs = brighter(images, rows).flatten(1), []
+    inputs = brighter(images, rows).flatten(1)
+    outputs = []
     for x, lam in zip(inputs, rows, strict=True):
         weight = own["weight_0"] + (own["weight_V"] @ lam)[:, None] * own["weight_U"]
         outputs.append(
@@ -145,7 +149,8 @@ def test_the_current_weights_learn_from_the_loss_at_the_center_alone(
     hypernetwork = hyper_of(Deep(), torch.randn(N))
     images, labels, rows = batch()
     found = learnt(learn, hypernetwork, images, labels, rows)
-    own, center = copy.deepcopy(hypernetwork), hypernetwork.center
+    own = copy.deepcopy(hypernetwork)
+    center = hypernetwork.center
     F.cross_entropy(
         own(brighter(images, center.expand(BATCH, -1)), center), labels
     ).backward()
@@ -196,7 +201,8 @@ def test_the_linearized_logits_change_as_central_differences_say(
     hypernetwork = hyper_of(Deep(), torch.randn(N)).train(training)
     images, labels, rows = batch()
     logits, _ = perturbed(hypernetwork, images, labels, rows)
-    center, small = hypernetwork.center, 1e-5
+    center = hypernetwork.center
+    small = 1e-5
     with torch.no_grad():
         plus, minus = (
             hypernetwork(images, center + sign * small * (rows - center))
@@ -218,11 +224,9 @@ def test_the_linearized_response_follows_the_slope_of_its_own_loss() -> None:
     for parameter, learning in zip(
         hypernetwork.response_parameters(), own.response_parameters(), strict=True
     ):
-        direction, before, losses = (
-            torch.randn_like(parameter),
-            parameter.detach().clone(),
-            [],
-        )
+        direction = torch.randn_like(parameter)
+        before = parameter.detach().clone()
+        losses = []
         for sign in (1, -1):
             with torch.no_grad():
                 parameter.copy_(before + sign * small * direction)

@@ -37,7 +37,9 @@ def test_the_score_is_the_derivative_of_the_log_probability_of_what_was_drawn(
     space = SearchSpace(
         operations, 1, (0.2, 0.3, 0.4, 0.1), searches_count=searches_count
     )
-    size, sigma, generator = 200, 0.6, seeded(0)
+    size = 200
+    sigma = 0.6
+    generator = seeded(0)
     lam = torch.randn(space.n, generator=generator).requires_grad_()
     noise = torch.randn(size, space.n, generator=generator)
     logits = lam + sigma * noise
@@ -88,7 +90,8 @@ def exact_expectation(
     probabilities: list[float], count_probabilities: tuple[float, ...]
 ) -> float:
     """Of value_of, over all orders, all firings and all K."""
-    n_slots, expected = len(probabilities), 0.0
+    n_slots = len(probabilities)
+    expected = 0.0
     for order in itertools.permutations(range(n_slots)):
         for fires in itertools.product((False, True), repeat=n_slots):
             chance = 1 / math.factorial(n_slots)
@@ -110,7 +113,8 @@ def batches_of_scores(
     """The estimated gradient of each of many batches of 2000, for rewards by draw and
     logits.
     """
-    generator, found = seeded(7), []
+    generator = seeded(7)
+    found = []
     for _ in range(n_batches):
         noise = torch.randn(2000, space.n, generator=generator)
         logits = lam + sigma * noise
@@ -140,7 +144,9 @@ def test_its_mean_is_the_gradient_of_the_exactly_expected_reward(
     logits: tuple[float, ...], count_probabilities: tuple[float, ...]
 ) -> None:
     space = space_of(*WITHOUT_MAGNITUDES, count_probabilities=count_probabilities)
-    lam, small, expected = torch.tensor(logits), 1e-5, torch.zeros(3).double()
+    lam = torch.tensor(logits)
+    small = 1e-5
+    expected = torch.zeros(3).double()
     for slot in range(3):
         shift = small * torch.eye(3)[slot].double()
         plus, minus = (
@@ -189,7 +195,9 @@ def test_k_is_drawn_by_breaking_sticks(p: list[float]) -> None:
 def test_it_is_the_gradient_of_the_divergences_of_all_decisions_that_were_made(
     space: SearchSpace,
 ) -> None:
-    sigma, size, generator = 0.6, 9, seeded(1)
+    sigma = 0.6
+    size = 9
+    generator = seeded(1)
     start = torch.randn(space.n, generator=generator)
     lam = (start + torch.randn(space.n, generator=generator)).requires_grad_()
     noise = sigma * torch.randn(size, space.n, generator=generator)
@@ -228,10 +236,10 @@ def test_in_a_search_a_decision_comes_to_rest_at_its_worth_over_the_weight(
     algorithm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rewards in standard deviations, and a weight in the same."""
-    worth, weight, space = (
-        0.5,
-        0.4,
-        SearchSpace((OPERATIONS["Invert"],), copies=1, count_probabilities=(0.0, 1.0)),
+    worth = 0.5
+    weight = 0.4
+    space = SearchSpace(
+        (OPERATIONS["Invert"],), copies=1, count_probabilities=(0.0, 1.0)
     )
     settings: dict[str, Any] = {
         "algorithm": algorithm,

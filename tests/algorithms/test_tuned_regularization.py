@@ -31,11 +31,9 @@ from hba.regularization.groups import hyperparameters_of
 class Dropping(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.hidden, self.dropout, self.linear = (
-            nn.Linear(3 * 64, 6),
-            nn.Dropout(0.2),
-            nn.Linear(6, 2),
-        )
+        self.hidden = nn.Linear(3 * 64, 6)
+        self.dropout = nn.Dropout(0.2)
+        self.linear = nn.Linear(6, 2)
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.as_tensor(
@@ -133,7 +131,8 @@ def test_joint_moves_each_hyperparameter_by_its_own_gradient(draws: int) -> None
     """Again, slowly: the gradient of every image apart, and the hypergradient."""
     how = {"algorithm": "joint", "response": "centered", "reward_derivative": "exact"}
     problem, state = begun_with("augmentation,input-dropout,weight-decay", **how)
-    hypernetwork, algorithm = state.learner.hypernetwork, algorithm_of(problem)
+    hypernetwork = state.learner.hypernetwork
+    algorithm = algorithm_of(problem)
     respond_at_random(hypernetwork, 0.1)
     step(problem, state, 3)
     trial = algorithm.augmented(problem, state, *state.train_stream.next(), draws)

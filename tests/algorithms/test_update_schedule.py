@@ -10,10 +10,8 @@ from hba.algorithms.update_schedule import TRIED_STEPS, UpdateSchedule
 
 def one_by_one(of: UpdateSchedule, epochs: int, steps_per_epoch: int) -> int:
     """As the algorithms go."""
-    steps, warm_up_steps = (
-        range(1, epochs * steps_per_epoch + 1),
-        of.warm_up_epochs * steps_per_epoch,
-    )
+    steps = range(1, epochs * steps_per_epoch + 1)
+    warm_up_steps = of.warm_up_epochs * steps_per_epoch
     return sum(
         of.in_a_row
         for step in steps

@@ -49,7 +49,8 @@ def test_few_broken_images_are_left_out_and_listed(
     before = load_search_data(config_of(folder))
     broken = spoil(folder, n_broken)
     config = config_of(folder, stream=stream, workers=0)
-    search, evaluation = load_search_data(config), load_evaluation_data(config)
+    search = load_search_data(config)
+    evaluation = load_evaluation_data(config)
     tested = evaluation.test.opened()
     assert len(evaluation.train) + len(tested) == n - n_broken
     assert {Path(item.path) for item in evaluation.left_out} == {*broken}

@@ -20,7 +20,8 @@ from hba.data.pool import Pool
 from hba.errors import DataError
 from hba.preprocessing import BASELINES
 
-N_TRAIN, N_TEST = 60, 20
+N_TRAIN = 60
+N_TEST = 20
 
 
 def read(pool: Pool, image_size: int) -> LabelledImages:
@@ -41,7 +42,8 @@ def pixels_of(n: int, *shape: int) -> np.ndarray:
 def test_digits_are_scikit_learns_1797_images_in_17_levels_from_0_to_255() -> None:
     from sklearn.datasets import load_digits
 
-    source, known = builtin_source("digits", Path("nowhere"), False), load_digits()
+    source = builtin_source("digits", Path("nowhere"), False)
+    known = load_digits()
     data = read(source.train, 8)
     assert data.images.shape == (1797, 3, 8, 8)
     assert source.class_names == tuple("0123456789")
@@ -80,7 +82,8 @@ def test_cifar10_is_read_from_its_five_training_files_and_its_test_file(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "cifar-10-batches-py"
-    train, test = pixels_of(N_TRAIN, 3, 32, 32), pixels_of(N_TEST, 3, 32, 32)
+    train = pixels_of(N_TRAIN, 3, 32, 32)
+    test = pixels_of(N_TEST, 3, 32, 32)
     for part in range(5):
         chosen = slice(12 * part, 12 * (part + 1))
         write_cifar(
@@ -115,7 +118,8 @@ def write_svhn(root: Path, part: str, images: np.ndarray, digits: np.ndarray) ->
 def test_svhn_and_the_full_svhn_which_has_the_extra_images_behind_the_core_set(
     tmp_path: Path,
 ) -> None:
-    train, extra = pixels_of(N_TRAIN, 32, 32, 3), pixels_of(90, 32, 32, 3)
+    train = pixels_of(N_TRAIN, 32, 32, 3)
+    extra = pixels_of(90, 32, 32, 3)
     write_svhn(tmp_path, "train", train, labels_of(N_TRAIN))
     with pytest.raises(DataError, match="svhn is not in"):
         builtin_source("svhn", tmp_path, False)
@@ -127,7 +131,8 @@ def test_svhn_and_the_full_svhn_which_has_the_extra_images_behind_the_core_set(
         builtin_source(name, tmp_path, False) for name in ("svhn", "svhn-full")
     )
     assert core.class_names == full.class_names == tuple("0123456789")
-    data, whole = read(core.train, 32), read(full.train, 32)
+    data = read(core.train, 32)
+    whole = read(full.train, 32)
     assert np.array_equal(data.images.permute(0, 2, 3, 1), train)
     assert data.labels.tolist() == labels_of(N_TRAIN).tolist()
     assert np.array_equal(
@@ -161,7 +166,8 @@ def test_imagenet_is_searched_on_its_training_and_tested_on_its_validation_folde
 ) -> None:
     write_imagenet(tmp_path)
     config = DataConfig(data="imagenet", data_root=str(tmp_path), image_size=16)
-    search, evaluation = load_search_data(config), load_evaluation_data(config)
+    search = load_search_data(config)
+    evaluation = load_evaluation_data(config)
     assert search.name == evaluation.name == "imagenet"
     assert search.class_names == ("n01440764", "n01443537", "n01484850")
     assert (len(search.train), len(search.val)) == (19, 5)

@@ -32,10 +32,8 @@ def content_of(images: Images | LazySplit) -> tuple[bytes, list[int]]:
 
 def alike(first: DataConfig, second: DataConfig) -> None:
     """Searches and evaluations get the same."""
-    searches, evaluations = (
-        map(load_search_data, (first, second)),
-        map(load_evaluation_data, (first, second)),
-    )
+    searches = map(load_search_data, (first, second))
+    evaluations = map(load_evaluation_data, (first, second))
     (one, other), (tested, also) = searches, evaluations
     assert (one.class_names, one.test_images) == (other.class_names, other.test_images)
     for part, another in (
@@ -119,7 +117,8 @@ def test_named_data_deep_images_and_several_labels_can_be_prepared(
 
 
 def test_an_interrupted_call_is_done_again_to_the_same_files(tmp_path: Path) -> None:
-    folder, out = write_folder(tmp_path / "images", 9), tmp_path / "out"
+    folder = write_folder(tmp_path / "images", 9)
+    out = tmp_path / "out"
     script = f"""import os, hba.data
 hba.data.prepare({str(folder)!r}, {str(out)!r}, image_size={SIZE}, \
 on_read=lambda *_: os.kill(os.getpid(), 9))"""

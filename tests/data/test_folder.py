@@ -106,10 +106,8 @@ def test_which_files_count(tmp_path: Path) -> None:
 
 
 def test_linked_folders_are_followed_to_their_end(tmp_path: Path) -> None:
-    folder, other = (
-        folder_with(tmp_path / "a", "cat/1.png", "dog/2.png"),
-        folder_with(tmp_path / "b", "cat/3.png"),
-    )
+    folder = folder_with(tmp_path / "a", "cat/1.png", "dog/2.png")
+    other = folder_with(tmp_path / "b", "cat/3.png")
     (folder / "cat" / "more").symlink_to(other)
     (other / "back").symlink_to(folder / "cat")
     for name, target in (("up", folder), ("self", folder / "dog"), ("root", Path("/"))):
@@ -143,11 +141,9 @@ def test_images_of_formats_that_are_not_read_count_as_broken(tmp_path: Path) -> 
 def test_a_folder_that_cannot_be_listed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    closed, scan, exists = (
-        folder_with(tmp_path, "cat/1.png", "dog/1.png") / "dog",
-        os.scandir,
-        Path.exists,
-    )
+    closed = folder_with(tmp_path, "cat/1.png", "dog/1.png") / "dog"
+    scan = os.scandir
+    exists = Path.exists
 
     def denied(function: Any, path: Any) -> Any:
         if closed in (Path(path), Path(path).parent):
@@ -160,7 +156,8 @@ def test_a_folder_that_cannot_be_listed_is_named(
 
 
 def test_a_name_is_the_same_in_all_forms_of_unicode(tmp_path: Path) -> None:
-    one, other = "caf\u00e9", "cafe\u0301"
+    one = "caf\u00e9"
+    other = "cafe\u0301"
     folder_with(
         tmp_path,
         f"train/{one}/1.png",

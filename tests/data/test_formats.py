@@ -22,7 +22,8 @@ UNSPLIT = {"": 10}
 def told(data: Path, **settings: Any) -> dict[str, Any]:
     """All that a search and an evaluation get of the data."""
     config = config_of(data, **settings)
-    search, evaluation = load_search_data(config), load_evaluation_data(config)
+    search = load_search_data(config)
+    evaluation = load_evaluation_data(config)
     parts = (search.train, search.val, evaluation.train, in_memory(evaluation.test))
     return {
         "classes": (search.class_names, evaluation.class_names),

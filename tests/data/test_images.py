@@ -97,7 +97,8 @@ def test_what_cannot_be_images_or_labels_is_refused() -> None:
 
 
 def test_parts_must_fit_the_class_names_and_each_other() -> None:
-    data, matrix = LabelledImages(BYTES, LABELS), LabelledImages(BYTES, MATRIX)
+    data = LabelledImages(BYTES, LABELS)
+    matrix = LabelledImages(BYTES, MATRIX)
     assert SearchData("d", ["a", "b"], data, data).class_names == ("a", "b")  # type: ignore[arg-type]
     for names, train, val, named in (
         (("a", "b"), LabelledImages(BYTES, LABELS - 1), data, "-1"),
@@ -129,7 +130,9 @@ class Pictures(Dataset[Any]):
     """Pairs of images of a kind and labels; counts how often each is read."""
 
     def __init__(self, n: int, kind: str = "PIL") -> None:
-        self.n, self.kind, self.read = n, kind, [0] * n
+        self.n = n
+        self.kind = kind
+        self.read = [0] * n
 
     def __len__(self) -> int:
         return self.n
@@ -215,11 +218,10 @@ def folders(place: Path, **classes: Sequence[str]) -> Mapping[str, ImageFolder]:
 
 def test_the_labels_of_a_pair_of_datasets_are_matched_by_name(tmp_path: Path) -> None:
     found = folders(tmp_path, train="abc", fewer="bc", more="bcd", last="cab")
-    train, last = found["train"], found["last"]
-    last.classes, last.samples = (
-        list("cab"),
-        [(path, (label + 1) % 3) for path, label in last.samples],
-    )
+    train = found["train"]
+    last = found["last"]
+    last.classes = list("cab")
+    last.samples = [(path, (label + 1) % 3) for path, label in last.samples]
 
     def tested(second: Any, first: Any = train) -> tuple[list[float], tuple[str, ...]]:
         data = load_evaluation_data(config(), None, (first, second))
@@ -255,7 +257,8 @@ def test_the_labels_of_a_pair_of_datasets_are_matched_by_name(tmp_path: Path) ->
 
 
 def test_what_is_no_dataset_of_pairs_is_refused() -> None:
-    pictures, image = Pictures(4), Image.new("RGB", (8, 8))
+    pictures = Pictures(4)
+    image = Image.new("RGB", (8, 8))
     for data, named in (
         ((pictures, pictures), "pair"),
         (DataLoader(pictures), "DataLoader"),

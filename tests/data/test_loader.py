@@ -28,7 +28,8 @@ def test_batches_are_those_of_images_in_memory(
     tmp_path: Path, workers: int, kind: str
 ) -> None:
     write_folder(tmp_path, 10, kind)
-    data, memory = streamed(tmp_path, workers), kept(tmp_path)
+    data = streamed(tmp_path, workers)
+    memory = kept(tmp_path)
     streams = [BatchStream(one, 6, seed=3) for one in (data, memory)]
     for first, second in zip(*(passes(stream, 8) for stream in streams), strict=True):
         assert torch.equal(first, second)
@@ -72,7 +73,8 @@ def test_images_come_through_pipes_where_shared_memory_is_too_small(
 ) -> None:
     import resource
 
-    data, memory = streamed(write_folder(tmp_path, 10)), kept(tmp_path)
+    data = streamed(write_folder(tmp_path, 10))
+    memory = kept(tmp_path)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     batches = data.once(6)
     # A limit of files is one of shared memory, too. The processes, which start with the
@@ -164,10 +166,8 @@ def test_broken_images_are_found_first_and_left_out_as_from_memory(
     broken = [tmp_path / name for name in ("cat/003.png", "cat/007.png", "dog/009.png")]
     for path in broken:
         path.write_bytes(b"no image")
-    data, pool = (
-        streamed(tmp_path, 0, skip_broken=True),
-        pool_in(tmp_path, skip_broken=True),
-    )
+    data = streamed(tmp_path, 0, skip_broken=True)
+    pool = pool_in(tmp_path, skip_broken=True)
     memory = pool.read()
     assert [item.path for item in data.left_out] == list(map(str, broken))
     assert data.left_out == memory.left_out == data.to(torch.device("cpu")).left_out

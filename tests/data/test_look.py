@@ -128,10 +128,8 @@ def test_images_in_memory_have_a_look() -> None:
     random = np.random.default_rng(0)
     images = random.integers(0, 256, (12, 9, 16, 1), dtype=np.uint8)
     images[11] = images[0]
-    first, last = (
-        labelled(images[:8], np.arange(8) % 2),
-        labelled(images[8:], np.arange(4) % 2),
-    )
+    first = labelled(images[:8], np.arange(8) % 2)
+    last = labelled(images[8:], np.arange(4) % 2)
     found = look(DataConfig(), data=EvaluationData("noise", ("a", "b"), first, last))
     assert (found.name, found.n_train, found.n_test, found.side, found.is_grey) == (
         "noise",

@@ -19,7 +19,9 @@ from hba.data.arrays import from_dataset
 from hba.data.reading import JPEG_SCALE, fitted, opened, read_image
 from hba.errors import DataError
 
-RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
+RED = (255, 0, 0)
+GREEN = (0, 255, 0)
+BLUE = (0, 0, 255)
 
 
 def save(path: Path, image: Image.Image, **options: Any) -> Path:
@@ -218,12 +220,10 @@ def png_with_transparent_color(
 def test_a_transparent_color_of_any_depth_becomes_white(tmp_path: Path) -> None:
     for bits, n_channels in ((1, 1), (2, 1), (4, 1), (8, 1), (16, 1), (8, 3), (16, 3)):
         most = 2**bits - 1
-        see_through, opaque = (
-            (most // 3, *[0] * (n_channels - 1)),
-            (
-                most - most // 3,
-                *[0] * (n_channels - 1),
-            ),
+        see_through = (most // 3, *[0] * (n_channels - 1))
+        opaque = (
+            most - most // 3,
+            *[0] * (n_channels - 1),
         )
         levels = np.array([[see_through] * 8] * 4 + [[opaque] * 8] * 4).reshape(8, -1)
         rows = levels.astype(">u2" if bits == 16 else np.uint8).view(np.uint8)
@@ -248,7 +248,8 @@ def test_an_image_folder_gives_a_training_the_pixels_of_a_search(
     tmp_path: Path,
 ) -> None:
     draw = np.random.default_rng(0)
-    colors, turned = draw.integers(0, 256, (24, 40, 3), dtype=np.uint8), Image.Exif()
+    colors = draw.integers(0, 256, (24, 40, 3), dtype=np.uint8)
+    turned = Image.Exif()
     turned[0x0112] = 6
     save(tmp_path / "a" / "upright.png", Image.fromarray(colors), exif=turned)
     save(

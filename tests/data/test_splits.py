@@ -83,7 +83,8 @@ def test_by_default_a_fifth_is_test_a_fifth_of_the_rest_validation_the_rest_trai
 ) -> None:
     source = source_of(counts, own_test=own_test)
     splits = split(source, None, None, seed)
-    n, n_classes = sum(counts), len(counts)
+    n = sum(counts)
+    n_classes = len(counts)
     n_test = 0 if own_test else max(n_classes, round(n / 5))
     n_val = max(n_classes, round((n - n_test) / 5))
     parts = [splits.train, splits.val] if own_test else parts_of(splits)
@@ -100,10 +101,8 @@ def test_the_test_split_is_the_same_whatever_the_other_sizes_are(
 ) -> None:
     """And no evaluation trains on it."""
     source, train_size, val_size = case
-    first, second = (
-        split(source, None, None, seed),
-        split(source, train_size, val_size, seed),
-    )
+    first = split(source, None, None, seed)
+    second = split(source, train_size, val_size, seed)
     assert numbers_of(first.test()) == numbers_of(second.test())
     assert numbers_of(first.available) == numbers_of(second.available)
     assert sorted(numbers_of(first.available, first.test())) == list(

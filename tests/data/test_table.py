@@ -193,10 +193,8 @@ def test_splits_are_those_of_the_column_and_may_lack_a_class(place: Path) -> Non
     parts = ("Train", "training", "train", "valid", "dev", "Test")
     rows = [(*row, parts[number // 2]) for number, row in enumerate(ROWS[:11])]
     data = written(place, csv_of(rows, "path,label,split"))
-    search, evaluation = (
-        load_search_data(config_of(data)),
-        load_evaluation_data(config_of(data)),
-    )
+    search = load_search_data(config_of(data))
+    evaluation = load_evaluation_data(config_of(data))
     assert (
         len(search.train),
         len(search.val),
@@ -274,7 +272,8 @@ def table_of_several(place: Path) -> Path:
 def test_a_cell_has_the_labels_between_separators_and_an_empty_one_has_none(
     place: Path,
 ) -> None:
-    data, settings = table_of_several(place), {"label_separator": ";"}
+    data = table_of_several(place)
+    settings = {"label_separator": ";"}
     source = find_source(config_of(data, **settings))
     assert source.class_names == ("cat", "dog", "emu")
     found = {}
@@ -501,7 +500,8 @@ def test_other_sizes_are_resized_as_pil_resizes_a_grey_image(tmp_path: Path) -> 
 def test_arrays_that_cannot_be_used_are_refused_by_what_is_wrong(
     tmp_path: Path,
 ) -> None:
-    images, labels = noise(20, 8, 8), np.arange(20) % 2
+    images = noise(20, 8, 8)
+    labels = np.arange(20) % 2
     for arrays, named in (
         ({"images": images}, "images and labels"),
         (

@@ -142,10 +142,12 @@ def dropped() -> Tensor:
 def mixed() -> list[Tensor]:
     """Images, and labels of both kinds, of a batch that all processes mix."""
     whole = torch.randn(6, 1, 5, 5, generator=seeded(2), dtype=torch.float64)
-    several, generator = torch.randint(2, (6, 3), generator=seeded(3)) > 0, seeded(4)
+    several = torch.randint(2, (6, 3), generator=seeded(3)) > 0
+    generator = seeded(4)
     found = []
     for labels in (torch.arange(6), several):
-        images, own = collectives.local_shard(whole), collectives.local_shard(labels)
+        images = collectives.local_shard(whole)
+        own = collectives.local_shard(labels)
         images, both = mix(images, own, Mixing(0.5, 1.0, 1.0, 1.0), generator)
         found += [
             *map(collectives.all_gather, (images, both.labels, both.partners)),
@@ -160,7 +162,8 @@ def all_of_it() -> dict[str, Any]:
     parameter.grad = torch.tensor([1.0, 10.0]) * (rank() + 1)
     collectives.average_gradients([parameter, nn.Parameter(torch.zeros(1))])
     # Asked before steps 0, 8 and 16.
-    answers, steps = iter([False, False, is_first()]), 0
+    answers = iter([False, False, is_first()])
+    steps = 0
     while not stop_requested_on_rank0(lambda: next(answers), steps):
         steps += 1
     with collectives.n_repeats(2):

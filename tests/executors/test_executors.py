@@ -92,10 +92,8 @@ def test_machines(machines: Machines) -> None:
 def test_an_interrupt_of_new_processes_is_left_to_the_one_that_started_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    submit, server = (
-        ProcessPoolExecutor.submit,
-        cast(Any, multiprocessing.forkserver)._forkserver,
-    )
+    submit = ProcessPoolExecutor.submit
+    server = cast(Any, multiprocessing.forkserver)._forkserver
     # One that another test has started outside of an executor lets interrupts through.
     server._stop()
 

@@ -79,7 +79,8 @@ def hyper_of(layer: nn.Module, n: int = N) -> HyperLayer:
 
 
 def random_hyper(make: Callable[[], nn.Module]) -> HyperLayer:
-    hyper, source = hyper_of(ordinary(make)), generator(2)
+    hyper = hyper_of(ordinary(make))
+    source = generator(2)
     with torch.no_grad():
         for parameter in hyper.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=source))
@@ -121,7 +122,9 @@ def layer_at(hyper: Any, make: Callable[[], nn.Module], lam: Tensor) -> nn.Modul
 def test_each_image_gets_the_ordinary_layer_of_its_own_lambda(
     make: Callable[[], nn.Module], shape: tuple[int, ...]
 ) -> None:
-    hyper, x, lam = random_hyper(make), randn(BATCH, *shape), randn(BATCH, N)
+    hyper = random_hyper(make)
+    x = randn(BATCH, *shape)
+    lam = randn(BATCH, N)
     expected = torch.cat(
         [layer_at(hyper, make, lam[i])(x[i : i + 1]) for i in range(BATCH)]
     )
@@ -132,7 +135,8 @@ def test_each_image_gets_the_ordinary_layer_of_its_own_lambda(
 def test_a_new_hyper_layer_is_the_layer_it_replaces_whatever_lambda_is(
     make: Callable[[], nn.Module], shape: tuple[int, ...]
 ) -> None:
-    hyper, x = hyper_of(ordinary(make)), randn(BATCH, *shape)
+    hyper = hyper_of(ordinary(make))
+    x = randn(BATCH, *shape)
     expected = ordinary(make)(x)
     torch.testing.assert_close(run(hyper, x, 10 * randn(N)), expected)
     torch.testing.assert_close(run(hyper, x, 10 * randn(BATCH, N)), expected)
@@ -174,7 +178,9 @@ def test_gradients_of_lambda_images_and_parameters_equal_finite_differences(
 def test_plain_is_an_ordinary_layer_with_equal_output(
     make: Callable[[], nn.Module], shape: tuple[int, ...], training: bool
 ) -> None:
-    hyper, x, lam = random_hyper(make).train(training), randn(BATCH, *shape), randn(N)
+    hyper = random_hyper(make).train(training)
+    x = randn(BATCH, *shape)
+    lam = randn(N)
     plain = hyper.to_module(lam)
     assert type(plain) is type(make())
     assert repr(plain) == repr(make())

@@ -105,7 +105,8 @@ def test_exactly_the_layers_of_the_strategy_are_replaced_each_by_its_kind(
 def test_at_the_start_the_output_is_the_models_whatever_lambda_is(
     sharing: str, training: bool
 ) -> None:
-    model, x = make().train(training), randn(BATCH, 3, 12, 12)
+    model = make().train(training)
+    x = randn(BATCH, 3, 12, 12)
     expected = model(x)
     hyper = HyperNetwork(model, N, sharing)
     assert hyper.model.training == training
@@ -115,7 +116,9 @@ def test_at_the_start_the_output_is_the_models_whatever_lambda_is(
 
 @each("sharing", STRATEGIES)
 def test_plain_is_an_ordinary_network_with_the_output_at_lambda(sharing: str) -> None:
-    hyper, x, lam = trained(sharing), randn(BATCH, 3, 12, 12), randn(N)
+    hyper = trained(sharing)
+    x = randn(BATCH, 3, 12, 12)
+    lam = randn(N)
     plain = hyper.to_module(lam)
     assert hyper_names(plain) == []
     assert list(plain.state_dict()) == list(make().state_dict())
@@ -129,9 +132,11 @@ def test_the_gradient_of_the_validation_loss_equals_central_differences(
     sharing: str, per_image: bool
 ) -> None:
     hyper = trained(sharing).double()
-    x, labels = randn(BATCH, 3, 12, 12).double(), torch.arange(BATCH) % 3
+    x = randn(BATCH, 3, 12, 12).double()
+    labels = torch.arange(BATCH) % 3
     lam = randn(BATCH, N, seed=2).double() if per_image else randn(N, seed=2).double()
-    step, expected = 1e-5, torch.zeros_like(lam).flatten()
+    step = 1e-5
+    expected = torch.zeros_like(lam).flatten()
 
     def loss(at: Tensor) -> Tensor:
         return F.cross_entropy(hyper(x, at), labels)
@@ -152,16 +157,12 @@ def test_the_gradient_of_a_two_parameter_quadratic_is_the_closed_form() -> None:
     """Of a 1x1 convolution of one pixel x with two filters, whose squared error to the
     targets t is the sum over j of (x w_j + x u_j V_j . lambda - t_j)^2.
     """
-    x, w, u, t = (
-        1.5,
-        torch.tensor([0.4, -0.7]),
-        torch.tensor([2.0, -0.5]),
-        torch.tensor([1.0, 3.0]),
-    )
-    v, lam = (
-        torch.tensor([[1.0, 0.3], [-0.2, 0.8]]),
-        torch.tensor([0.9, -1.1], requires_grad=True),
-    )
+    x = 1.5
+    w = torch.tensor([0.4, -0.7])
+    u = torch.tensor([2.0, -0.5])
+    t = torch.tensor([1.0, 3.0])
+    v = torch.tensor([[1.0, 0.3], [-0.2, 0.8]])
+    lam = torch.tensor([0.9, -1.1], requires_grad=True)
     hyper = HyperNetwork(
         nn.Sequential(nn.Conv2d(1, 2, 1, bias=False), nn.Flatten()), 2, "conv"
     )
@@ -179,15 +180,16 @@ def test_the_gradient_of_a_two_parameter_quadratic_is_the_closed_form() -> None:
 def test_the_first_order_is_the_derivative_of_the_output_at_the_center(
     sharing: str, mode: str
 ) -> None:
-    hyper, x, rows = (
-        trained(sharing).double().train(mode == "train"),
-        randn(BATCH, 3, 12, 12),
-        randn(BATCH, N),
-    )
-    x, rows = x.double(), rows.double()
+    hyper = trained(sharing).double().train(mode == "train")
+    x = randn(BATCH, 3, 12, 12)
+    rows = randn(BATCH, N)
+    x = x.double()
+    rows = rows.double()
     hyper.center.copy_(randn(N, seed=3))
-    center, response = hyper.center.expand_as(rows).clone(), hyper.response_parameters()
-    own, wanted = [], []
+    center = hyper.center.expand_as(rows).clone()
+    response = hyper.response_parameters()
+    own = []
+    wanted = []
     with forward_ad.dual_level():
         for dual in (
             hyper(x, forward_ad.make_dual(center, rows - center)),
@@ -242,11 +244,9 @@ class PReLU(nn.PReLU):
 def test_plain_gives_an_ordinary_fused_batch_norm_with_equal_output(
     settings: dict[str, Any], training: bool
 ) -> None:
-    hyper, x, lam = (
-        fused_network(**settings).train(training),
-        randn(BATCH, 3, 8, 8),
-        randn(N),
-    )
+    hyper = fused_network(**settings).train(training)
+    x = randn(BATCH, 3, 8, 8)
+    lam = randn(N)
     plain = hyper.to_module(lam)
     layer = plain.get_submodule("1")
     assert type(layer) is BatchNormAct2d

@@ -8,7 +8,8 @@ from torch.autograd import forward_ad
 
 from hba.hypernet import HyperNetwork, TunedRates
 
-N, BATCH = 2, 400
+N = 2
+BATCH = 400
 
 
 class Dropping(nn.Module):
@@ -16,7 +17,9 @@ class Dropping(nn.Module):
 
     def __init__(self, dropout: nn.Module) -> None:
         super().__init__()
-        self.dropout, self.hidden, self.last = dropout, nn.Linear(3, 3), nn.Linear(3, 2)
+        self.dropout = dropout
+        self.hidden = nn.Linear(3, 3)
+        self.last = nn.Linear(3, 2)
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.as_tensor(self.dropout(x))
@@ -71,7 +74,8 @@ def test_dropout_of_channels_drops_whole_ones(
 
 def test_in_the_first_order_rates_are_those_of_the_rows_and_not_of_the_center() -> None:
     torch.manual_seed(0)
-    hypernetwork, x = tuned(nn.Dropout(0.0)).train(), torch.ones(BATCH, 100)
+    hypernetwork = tuned(nn.Dropout(0.0)).train()
+    x = torch.ones(BATCH, 100)
     hypernetwork.center.fill_(0.9)
     with forward_ad.dual_level():
         found = forward_ad.unpack_dual(
@@ -98,11 +102,9 @@ def test_a_plain_network_has_the_modules_own_dropout_at_the_rate_of_lambda() -> 
 class Layers(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.conv, self.bn, self.hidden = (
-            nn.Conv2d(3, 4, 3, groups=1),
-            nn.BatchNorm2d(4),
-            nn.Linear(4, 5),
-        )
+        self.conv = nn.Conv2d(3, 4, 3, groups=1)
+        self.bn = nn.BatchNorm2d(4)
+        self.hidden = nn.Linear(4, 5)
         self.last = nn.Linear(5, 2)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -44,10 +44,8 @@ def test_forward_derivatives_and_several_networks_at_once_are_those_of_pytorch()
 ):
     layer, own = layers(5)
     maps = torch.arange(6 * 16, dtype=torch.float64).sin().view(1, 6, 4, 4)
-    weight, along = (
-        layer.weight.detach(),
-        torch.arange(150, dtype=torch.float64).view(6, 1, 5, 5),
-    )
+    weight = layer.weight.detach()
+    along = torch.arange(150, dtype=torch.float64).view(6, 1, 5, 5)
     found = [
         jvp(
             lambda w, at=at: functional_call(at, {"weight": w}, (maps,)),

@@ -46,7 +46,8 @@ def build(
 def test_all_but_a_head_for_other_classes_is_from_the_file_and_the_head_from_the_seed(
     tmp_path: Path,
 ) -> None:
-    weights, path = pretrained().state_dict(), tmp_path / "weights.pt"
+    weights = pretrained().state_dict()
+    path = tmp_path / "weights.pt"
     file = weights_file(tmp_path)
     first, again, other = (build(file, seed=seed) for seed in (0, 0, 1))
     assert names_that_differ(first, pretrained()) == HEAD
@@ -126,7 +127,8 @@ def test_prefixes_of_names_are_removed(tmp_path: Path, prefix: str) -> None:
     ["state_dict state_dict_ema", "model model_ema", "net ema", "model ema_model"],
 )
 def test_averaged_weights_are_taken_and_named(tmp_path: Path, names: str) -> None:
-    weights, path = pretrained().state_dict(), tmp_path / "weights.pth"
+    weights = pretrained().state_dict()
+    path = tmp_path / "weights.pth"
     last, of_average = names.split()
     wanted = pretrained()
     wanted.load_state_dict(averaged(weights))
@@ -148,7 +150,8 @@ def test_averaged_weights_are_taken_and_named(tmp_path: Path, names: str) -> Non
 def test_a_checkpoint_with_the_key_of_timm_s_averaged_weights_is_loaded_as_by_timm(
     tmp_path: Path,
 ) -> None:
-    weights, path = pretrained().state_dict(), tmp_path / "weights.pth"
+    weights = pretrained().state_dict()
+    path = tmp_path / "weights.pth"
     torch.save({"state_dict": weights, "state_dict_ema": averaged(weights)}, path)
     theirs = timm.create_model(NAME, num_classes=CLASSES_THERE, checkpoint_path=path)
     assert names_that_differ(build(path, CLASSES_THERE), theirs) == set()
@@ -239,10 +242,8 @@ def name_in_first_program(name: str) -> str:
 
 
 def test_names_of_a_network_s_first_program_are_renamed_by_timm(tmp_path: Path) -> None:
-    theirs, file = (
-        timm.create_model("convnext_atto", num_classes=3),
-        tmp_path / "weights.pth",
-    )
+    theirs = timm.create_model("convnext_atto", num_classes=3)
+    file = tmp_path / "weights.pth"
     weights = {
         name_in_first_program(name): one for name, one in theirs.state_dict().items()
     }
@@ -363,7 +364,8 @@ class Trap:
 
 
 def test_nothing_in_a_file_is_run(tmp_path: Path) -> None:
-    trap, ran = tmp_path / "trap.pth", tmp_path / "ran"
+    trap = tmp_path / "trap.pth"
+    ran = tmp_path / "ran"
     torch.save({"conv1.weight": Trap(ran)}, trap)
     with pytest.raises(
         SettingsError, match=r"^[^\n]*it holds other things than tensors[^\n]*$"
@@ -395,7 +397,8 @@ def test_nothing_in_a_file_is_run(tmp_path: Path) -> None:
 def test_timm_s_own_weights_are_taken_as_timm_gives_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    create, asked = timm.create_model, []
+    create = timm.create_model
+    asked = []
 
     def download(
         name: str,
@@ -489,7 +492,8 @@ def test_statistics_alone_can_be_frozen(tmp_path: Path) -> None:
 
 
 def test_a_frozen_batch_norm_normalises_by_its_running_statistics_in_training() -> None:
-    network, thawed = pretrained(), pretrained()
+    network = pretrained()
+    thawed = pretrained()
     freeze(network, "all-but-head", ("fc",))
     images = torch.rand(4, 3, 32, 32)
     with torch.no_grad():

@@ -50,7 +50,8 @@ takes long to write.
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Images whose classes a horizontal flip exchanges."""
     file = tmp_path_factory.mktemp("sides") / "sides.npz"
-    train, test = two_sides(80, seed=0), two_sides(40, seed=1)
+    train = two_sides(80, seed=0)
+    test = two_sides(40, seed=1)
     arrays: dict[str, Any] = {}
     for name, one in (("train", train), ("test", test)):
         arrays |= {
@@ -196,7 +197,8 @@ class Stops(AutoCallback):
     """Raises after so many calls."""
 
     def __init__(self, after: int, error: type[BaseException]) -> None:
-        self.left, self.error = after, error
+        self.left = after
+        self.error = error
 
     def advanced(self, phase: str, done: float, total: float) -> None:
         self.left -= 1
@@ -220,9 +222,11 @@ def n_calls(images: Path, folder: Path) -> int:
 def test_a_run_that_is_killed_anywhere_has_the_same_answer_after_it_resumes(
     images: Path, run: hba.AutoResult, tmp_path: Path
 ) -> None:
-    total, random = n_calls(images, tmp_path / "counted"), np.random.default_rng(0)
+    total = n_calls(images, tmp_path / "counted")
+    random = np.random.default_rng(0)
     for number in range(8):
-        folder, kills = tmp_path / f"{number}", 0
+        folder = tmp_path / f"{number}"
+        kills = 0
         how: dict[str, Any] = {
             **SETTINGS,
             "resume": False,
@@ -279,7 +283,8 @@ class Clock:
 def test_killed_phases_count_their_time_and_a_resumed_run_keeps_to_its_budget(
     images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock, folder = Clock(), tmp_path / "run"
+    clock = Clock()
+    folder = tmp_path / "run"
     monkeypatch.setattr(phases, "time", clock)
     monkeypatch.setattr(plan, "time", clock)
     monkeypatch.setattr(phases, "SAVE_EVERY_SECONDS", 0.01)
@@ -347,7 +352,8 @@ def test_ctrl_c_ends_a_phase_and_the_answer_is_from_what_there_is(
     images: Path, tmp_path: Path, share: float
 ) -> None:
     """In the search, and in the test."""
-    folder, settings = tmp_path / "run", {**SETTINGS, "epochs": 2}
+    folder = tmp_path / "run"
+    settings = {**SETTINGS, "epochs": 2}
     seen: list[float] = []
 
     class Interrupts(AutoCallback):

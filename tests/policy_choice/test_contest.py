@@ -87,7 +87,8 @@ def test_a_contest_goes_on_from_its_file(tmp_path: Path) -> None:
 
 
 def test_seeds_hold_out_parts_that_are_stratified_and_cover_all_images_once() -> None:
-    train, val = two_sides(40, seed=0), two_sides(10, seed=1)
+    train = two_sides(40, seed=0)
+    val = two_sides(10, seed=1)
     data, held_out = contest_data(
         SearchData("d", ("left", "right"), train, val), has_own_val=False
     )
@@ -100,7 +101,8 @@ def test_seeds_hold_out_parts_that_are_stratified_and_cover_all_images_once() ->
 
 
 def test_a_part_of_separate_validation_images_is_trained_on_if_the_test_does() -> None:
-    train, val = two_sides(40, seed=0), two_sides(10, seed=1)
+    train = two_sides(40, seed=0)
+    val = two_sides(10, seed=1)
     images = SearchData("d", ("left", "right"), train, val)
     data, folds = contest_data(images, has_own_val=True)
     assert isinstance(data.train, LabelledImages)

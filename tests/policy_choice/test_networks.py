@@ -252,7 +252,8 @@ class Stops(hba.AutoCallback):
     """Raises an exception in the second step of the choice."""
 
     def __init__(self, error: type[BaseException]) -> None:
-        self.error, self.n_steps = error, 0
+        self.error = error
+        self.n_steps = 0
 
     def advanced(self, phase: str, done: float, total: float) -> None:
         self.n_steps += phase == "network"

@@ -68,7 +68,9 @@ class SlowSteps(AutoCallback):
     """Every step takes longer than planned, from the given phase on."""
 
     def __init__(self, clock: Clock, factor: float, first_phase: str) -> None:
-        self.clock, self.factor, self.first_phase = clock, factor, first_phase
+        self.clock = clock
+        self.factor = factor
+        self.first_phase = first_phase
         self.is_slow = False
 
     def advanced(self, phase: str, done: float, total: float) -> None:
@@ -86,7 +88,8 @@ def timed_run(
         [*zip(one.images, one.labels.tolist(), strict=True)]
         for one in (two_sides(60, 0), two_sides(20, 1))
     )
-    clock, budget = Clock(), 120.0
+    clock = Clock()
+    budget = 120.0
     monkeypatch.setattr(phases, "time", SimpleNamespace(monotonic=clock.monotonic))
     monkeypatch.setattr(StepTimer, "_timed", lambda *_: SECONDS_OF_IMAGE)
     with mock.patch.object(Pace.__init__, "__defaults__", (clock.monotonic,)):

@@ -218,7 +218,8 @@ def test_steps_of_a_larger_network_are_timed_as_longer(
     monkeypatch.setattr("hba.policy_search.training_size.time", clock)
     timer = StepTimer(look(32), 16, CPU, 1, {"fast": False})
     layer = nn.Linear(3 * 32 * 32, 2)
-    own, before = nn.Sequential(nn.Flatten(), layer), layer.weight.detach().clone()
+    own = nn.Sequential(nn.Flatten(), layer)
+    before = layer.weight.detach().clone()
     with counter:
         assert (
             StepTimer(look(32), 16, CPU, 1, {"fast": False, "network": own}).seconds(

@@ -86,10 +86,8 @@ def test_another_spread_leaves_probabilities_bare_if_only_magnitudes_have_one() 
 
 def test_regularizers_are_kept_and_can_be_taken_alone() -> None:
     schedule = both(spread=0.5)
-    augmentation, regularization = (
-        schedule.without_regularizers(),
-        schedule.without_operations(),
-    )
+    augmentation = schedule.without_regularizers()
+    regularization = schedule.without_operations()
     assert augmentation.values.tolist() == list(POLICY)
     assert (augmentation.spread == 0.5).all()
     assert regularization.values.tolist() == list(OTHERS)

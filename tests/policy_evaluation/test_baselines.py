@@ -236,7 +236,8 @@ def test_rows_are_called_by_file_run_folder_or_shipped_name(
 
 def without_dropout(schedule: Schedule) -> Schedule:
     """For networks that have no module fc1."""
-    space, first = schedule.space, schedule.space.n_of_policy
+    space = schedule.space
+    first = schedule.space.n_of_policy
     tuned = SearchSpace(
         space.operations,
         space.copies,

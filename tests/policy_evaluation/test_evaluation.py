@@ -64,7 +64,9 @@ class Notes(hba.EvaluationCallback):
     """What a callback is told, and results.json at the end of each training."""
 
     def __init__(self, results: Path | None = None) -> None:
-        self.results, self.started_with, self.steps = results, (0, 0), 0
+        self.results = results
+        self.started_with = (0, 0)
+        self.steps = 0
         self.trainings: list[tuple[str, int]] = []
         self.files: list[dict[str, Any]] = []
 
@@ -130,7 +132,8 @@ def test_each_row_trains_with_its_own_schedule_whatever_stands_beside_it(
             # No training reads the test split before its last step.
             guard.step_done()
 
-    notes, against = CountSteps(), (str(tmp_path / "dim.json"), "none")
+    notes = CountSteps()
+    against = (str(tmp_path / "dim.json"), "none")
     result = evaluate(
         data=data,
         against=against,

@@ -106,7 +106,9 @@ class Brightened:
 def test_two_processes_find_what_one_finds_and_read_each_image_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, events, of_one = write_folder(tmp_path / "images"), Events(), Events()
+    folder = write_folder(tmp_path / "images")
+    events = Events()
+    of_one = Events()
     settings: dict[str, Any] = {
         **SETTINGS,
         "against": ["randaugment", Brightened()],
@@ -208,7 +210,8 @@ def test_two_machines_find_what_one_process_finds_even_if_one_is_lost(
     machines: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    folder, events = write_folder(tmp_path / "images"), Events()
+    folder = write_folder(tmp_path / "images")
+    events = Events()
     against: list[Any] = ["none", "randaugment", Brightened()]
     alone = hba.evaluate(INVERT, folder, **{**SETTINGS, "against": against, "seeds": 2})
     events.record_files(monkeypatch)

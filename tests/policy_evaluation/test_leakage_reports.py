@@ -179,7 +179,9 @@ def memory(n: int, seed: int) -> LabelledImages:
 
 
 def test_images_in_memory_are_compared_by_their_pixels() -> None:
-    train, val, test = memory(24, 0), memory(8, 1), memory(8, 2)
+    train = memory(24, 0)
+    val = memory(8, 1)
+    test = memory(8, 2)
     classes = ("a", "b")
     schedule = hba.search(
         SearchData("mine", classes, train, val),

@@ -76,7 +76,8 @@ def test_confusion_accuracy_and_loss_are_those_of_each_trained_network(
         trained = train(result.config, data, ScheduleAugmentation(DIM), seed)
         with torch.no_grad():
             logits = trained.network.eval()(prepare(as_floats(data.test.images)))
-        answers, kept = logits.argmax(1).tolist(), row.confusion[seed]
+        answers = logits.argmax(1).tolist()
+        kept = row.confusion[seed]
         assert kept is not None
         assert (
             kept.matrix().tolist()
@@ -119,7 +120,8 @@ def test_their_differences_are_paired_by_seed(
             pytest.approx(sum(mine) / 3 - sum(none) / 3),
         )
         assert found["interval"] == pytest.approx([interval.low, interval.high])
-    verdict, difference = result.verdict, result.differences["none"]
+    verdict = result.verdict
+    difference = result.differences["none"]
     assert verdict is not None
     assert difference is not None
     assert verdict.difference == difference.mean, "the verdict is on the error"

@@ -39,7 +39,8 @@ class StopAfter(hba.EvaluationCallback):
     """Ctrl-C in the training behind the first `n`, and what was heard."""
 
     def __init__(self, n: int = 100) -> None:
-        self.n_left, self.n_trainings = n, 0
+        self.n_left = n
+        self.n_trainings = 0
         self.trainings: list[tuple[str, int]] = []
 
     def planned(self, plan: EvaluationPlan) -> None:

@@ -58,7 +58,8 @@ def verdict_on(**others: list[float]) -> Verdict | None:
 
 
 def test_the_verdict_is_on_the_best_other_row() -> None:
-    close, by_little = [1.2, 1.0, 1.2, 1.0, 1.1], [0.7, 1.1, 0.9, 0.8, 0.7]
+    close = [1.2, 1.0, 1.2, 1.0, 1.1]
+    by_little = [0.7, 1.1, 0.9, 0.8, 0.7]
     for others, kind, against, difference, words in (
         (
             {"none": [3.0] * 5, "random": [1.4, 1.9, 1.6, 1.3, 1.6]},

@@ -90,10 +90,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_train_leaves_a_network_that_measures_as_recorded(run: Path) -> None:
-    network, info = (
-        hba.load_network(run),
-        json.loads((run / "network.json").read_text(encoding="utf-8")),
-    )
+    network = hba.load_network(run)
+    info = json.loads((run / "network.json").read_text(encoding="utf-8"))
     (row,) = json.loads((run / "results.json").read_text(encoding="utf-8"))["rows"]
     assert row["seeds"] == [3]
     assert (
@@ -115,7 +113,8 @@ def test_torch_alone_finds_what_predict_finds_for_any_number_of_images(
     run: Path, tmp_path: Path
 ) -> None:
     """The lines of the documentation, in a process of their own."""
-    images, network = two_sides(30, seed=5).images, hba.load_network(run)
+    images = two_sides(30, seed=5).images
+    network = hba.load_network(run)
     shutil.copytree(run, tmp_path / FOLDER)
     torch.save(images, tmp_path / "images.pt")
     code = blocks_of(text_of("docs/networks.md"), "python")[-1] + ALSO
@@ -126,10 +125,8 @@ def test_torch_alone_finds_what_predict_finds_for_any_number_of_images(
         capture_output=True,
         text=True,
     )
-    black, predicted = (
-        network.predict(torch.zeros_like(images[:2])),
-        network.predict(images),
-    )
+    black = network.predict(torch.zeros_like(images[:2]))
+    predicted = network.predict(images)
     assert done.stdout == f"{[network.classes[number] for number in black.argmax(1)]}\n"
     assert done.stderr == ""
     for_zeros, *others = torch.load(tmp_path / "found.pt")
@@ -317,10 +314,8 @@ def test_networks_are_exported_for_any_number_of_images(name: str, size: int) ->
         },
     }
     info = NetworkInfo(**described)
-    module, generator = (
-        FromPixels(network, info).eval(),
-        torch.Generator().manual_seed(0),
-    )
+    module = FromPixels(network, info).eval()
+    generator = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (3, 3, size, size), generator=generator).to(
         torch.uint8
     )
@@ -351,7 +346,8 @@ def test_a_kill_after_the_network_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = evaluate(tmp_path / "whole", seeds=2, model="mlp-8")
-    images, save = two_sides(8, seed=5).images, KeptNetwork.save
+    images = two_sides(8, seed=5).images
+    save = KeptNetwork.save
 
     def killed(network: KeptNetwork, folder: Path) -> None:
         save(network, folder)

@@ -41,7 +41,8 @@ def test_a_search_ends_within_its_budget_by_the_clock(
     three of them an epoch.
     """
     clock = Clock()
-    step, update = Lookahead.step, Lookahead.update_lambda
+    step = Lookahead.step
+    update = Lookahead.update_lambda
 
     def timed_step(self: Lookahead, *given: Any) -> None:
         step(self, *given)
@@ -63,10 +64,8 @@ def test_a_search_ends_within_its_budget_by_the_clock(
     epochs = chosen.config.epochs
     assert epochs == chosen.problem.config.epochs == int(0.85 * (100 - 10) / 7.5)
     assert chosen.start_notes[-1] == f"{epochs} epochs fit into the 100 s."
-    algorithm, state = (
-        chosen.config.algorithm,
-        chosen.config.algorithm.begin(chosen.problem, chosen.networks),
-    )
+    algorithm = chosen.config.algorithm
+    state = chosen.config.algorithm.begin(chosen.problem, chosen.networks)
     for _ in range(epochs * state.steps_per_epoch):
         algorithm.step(chosen.problem, state)
     assert 70 <= clock.now <= 100
@@ -77,7 +76,8 @@ def test_a_search_ends_within_its_budget_by_the_clock(
 def test_a_race_keeps_its_budget_with_all_its_forks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    clock, step = Clock(), Race.step
+    clock = Clock()
+    step = Race.step
 
     def timed_step(self: Race, *given: Any) -> None:
         step(self, *given)

@@ -96,7 +96,9 @@ class Steps(hba.SearchCallback):
     """Counts steps, and asks for a stop after an epoch."""
 
     def __init__(self, last_epoch: int) -> None:
-        self.last_epoch, self.steps, self.epoch = last_epoch, list[int](), 0
+        self.last_epoch = last_epoch
+        self.steps = list[int]()
+        self.epoch = 0
 
     def started(
         self, step: int, total_steps: int, batch_size: int, n_epochs: int
@@ -134,7 +136,8 @@ def test_a_stopped_search_goes_on_to_the_bits_of_one_process(
 
 @pytest.mark.slow
 def test_a_killed_search_goes_on_with_the_forks_that_have_ended(tmp_path: Path) -> None:
-    script, folder = tmp_path / "killed.py", tmp_path / "run"
+    script = tmp_path / "killed.py"
+    folder = tmp_path / "run"
     script.write_text(KILLED)
     path = {"PYTHONPATH": os.pathsep.join(map(str, sys.path))}
     with subprocess.Popen(

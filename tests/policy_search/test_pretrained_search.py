@@ -92,10 +92,8 @@ def test_a_stopped_search_ends_as_one_that_was_not(
     is.
     """
     assert not run(weights, tmp_path, callback=StopAfter(3), **RESUMED).finished
-    result, whole = (
-        hba.search(small_data(), out=tmp_path, resume=True),
-        run(weights, **RESUMED),
-    )
+    result = hba.search(small_data(), out=tmp_path, resume=True)
+    whole = run(weights, **RESUMED)
     assert result.schedule is not None
     assert whole.schedule is not None
     assert np.array_equal(result.schedule.values, whole.schedule.values)

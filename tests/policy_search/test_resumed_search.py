@@ -178,7 +178,8 @@ def test_a_search_that_is_killed_goes_on_to_the_same_bits(tmp_path: Path) -> Non
 
 
 def test_a_run_goes_on_where_its_images_have_moved(tmp_path: Path) -> None:
-    there, out = tmp_path / "there", tmp_path / "run"
+    there = tmp_path / "there"
+    out = tmp_path / "run"
     images = small_images(40, seed=0)
     for number, (image, label) in enumerate(
         zip(images.images, images.labels.tolist(), strict=True)

@@ -124,10 +124,8 @@ def test_an_earlier_search_s_settings_find_the_same(
 @pytest.mark.parametrize("algorithm", ["lookahead", "hba", "population"])
 def test_a_search_begins_at_a_schedule(algorithm: str, tmp_path: Path) -> None:
     """Nothing moves in the first epoch. The file is not needed afterwards."""
-    imported, file = (
-        hba.import_policy("torchvision", "autoaugment-cifar10"),
-        tmp_path / "start.json",
-    )
+    imported = hba.import_policy("torchvision", "autoaugment-cifar10")
+    file = tmp_path / "start.json"
     imported.save(file)
     still = (
         {"train_steps": 1000} if "population" in algorithm else {"warm_up_epochs": 1}
@@ -183,7 +181,8 @@ class Breakable(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.bn, self.linear = nn.BatchNorm2d(3), nn.Linear(3 * 64, 2)
+        self.bn = nn.BatchNorm2d(3)
+        self.linear = nn.Linear(3 * 64, 2)
 
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = self.linear(self.bn(x).flatten(1))
@@ -237,7 +236,9 @@ def test_the_learning_rate_follows_the_validation_loss_on_a_plateau(
     result = run(
         algorithm=algorithm, learning_rate=0.2, epochs=8, **on_plateau, **members
     )
-    least, rate, rates = float("inf"), 0.2, []
+    least = float("inf")
+    rate = 0.2
+    rates = []
     for row in result.metrics:
         assert row["val_loss"] is not None
         rate, least = (
@@ -250,10 +251,8 @@ def test_the_learning_rate_follows_the_validation_loss_on_a_plateau(
 
 def test_rows_are_rounded_by_the_width_of_their_ranges() -> None:
     decay = Hyperparameter("weight_decay", 1e-6, 0.1, 5e-4, "log")
-    history, space = (
-        History(),
-        SearchSpace((), count_probabilities=(1.0,), regularizers=(decay,)),
-    )
+    history = History()
+    space = SearchSpace((), count_probabilities=(1.0,), regularizers=(decay,))
     for value in (1.23456789e-6, 0.0123456789, 0.1 + 1e-12):
         history.note([value], 0.0, {}, space)
     assert history.rows == [[1.23457e-6], [0.0123457], [0.1]]

@@ -56,7 +56,8 @@ class Plans(hba.SearchCallback):
 
 
 def test_the_plan_names_regularizers_with_their_values() -> None:
-    callback, tune = Plans(), "augmentation,dropout,weight-decay,label-smoothing"
+    callback = Plans()
+    tune = "augmentation,dropout,weight-decay,label-smoothing"
     settings: dict[str, Any] = {
         **SMALL_SETTINGS,
         "epochs": 1,

@@ -44,21 +44,23 @@ def pairs_of_digits(n: int) -> tuple[np.ndarray, np.ndarray]:
     """scikit-learn's digits side by side, uint8 (n, 16, 16), and 0 or 1 for each digit
     (n, 10); one in eight is noise without label.
     """
-    digits, random = load_digits(), np.random.default_rng(0)
+    digits = load_digits()
+    random = np.random.default_rng(0)
     levels = np.round(digits.images * (255 / 16)).astype(np.uint8)
     chosen = random.integers(0, len(levels), (n, 2))
-    images, labels = np.zeros((n, 16, 16), np.uint8), np.zeros((n, 10), np.int64)
-    images[:, 4:12, :8], images[:, 4:12, 8:] = (
-        levels[chosen[:, 0]],
-        levels[chosen[:, 1]],
-    )
+    images = np.zeros((n, 16, 16), np.uint8)
+    labels = np.zeros((n, 10), np.int64)
+    images[:, 4:12, :8] = levels[chosen[:, 0]]
+    images[:, 4:12, 8:] = levels[chosen[:, 1]]
     labels[np.arange(n)[:, None], digits.target[chosen]] = 1
-    images[::8], labels[::8] = random.integers(0, 256, images[::8].shape), 0
+    images[::8] = random.integers(0, 256, images[::8].shape)
+    labels[::8] = 0
     return images, labels
 
 
 def test_images_of_four_channels_are_searched_on_and_evaluated(tmp_path: Path) -> None:
-    made, file = of_channels(80, 4), tmp_path / "4.npz"
+    made = of_channels(80, 4)
+    file = tmp_path / "4.npz"
     np.savez(
         file, images=made.images.permute(0, 2, 3, 1).numpy(), labels=made.labels.numpy()
     )

@@ -81,10 +81,8 @@ def test_about_half_of_the_images_are_mirrored_left_to_right_each_on_its_own() -
     flipped = FLIP.train(images, generator())
     mirrored = []
     for before, after in zip(images.numpy(), flipped.numpy(), strict=True):
-        same, mirror = (
-            np.array_equal(after, before),
-            np.array_equal(after, before[:, :, ::-1]),
-        )
+        same = np.array_equal(after, before)
+        mirror = np.array_equal(after, before[:, :, ::-1])
         assert same != mirror
         mirrored.append(mirror)
     # Five standard deviations of 16 about 500.
@@ -112,7 +110,8 @@ def possible_masks(height: int, width: int, size: int) -> dict[bytes, tuple[int,
 def test_cutout_is_the_square_of_devries_and_taylor_about_every_pixel_alike_often(
     height: int, width: int, size: int
 ) -> None:
-    images, masks = distinct(3000, height, width), possible_masks(height, width, size)
+    images = distinct(3000, height, width)
+    masks = possible_masks(height, width, size)
     cut = random_cutout(images, size, generator()).numpy()
     covered = cut == 0
     assert np.array_equal(cut[~covered], images.numpy()[~covered])
@@ -131,10 +130,8 @@ ADJUST = (TF.adjust_brightness, TF.adjust_contrast, TF.adjust_saturation)
 
 @each("order", list(permutations(range(3))))
 def test_jitters_are_torchvisions_one_after_the_other(order: tuple[int, ...]) -> None:
-    images, factors = (
-        noise(4, 9, 7),
-        torch.empty(4, 3).uniform_(0.6, 1.4, generator=generator(1)),
-    )
+    images = noise(4, 9, 7)
+    factors = torch.empty(4, 3).uniform_(0.6, 1.4, generator=generator(1))
     result = jittered(images, factors, torch.tensor(order).expand(4, 3))
     for image, given, after in zip(images, factors.tolist(), result, strict=True):
         expected = image
@@ -212,7 +209,8 @@ MEAN, STD = (
 def test_imagenets_baseline_is_crop_then_jitters_then_standardisation_then_flip() -> (
     None
 ):
-    images, draws = noise(12, 16, 16), generator(5)
+    images = noise(12, 16, 16)
+    draws = generator(5)
     expected = resized_crop(images, random_boxes(12, 16, 16, draws), 14)
     expected = pca_jitter(color_jitter(expected, 0.4, draws), 0.1, draws)
     expected = FLIP.train((expected - MEAN) / STD, draws)

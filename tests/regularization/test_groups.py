@@ -75,7 +75,9 @@ def test_one_of_ones_own_can_be_tuned_by_name() -> None:
 
 
 def test_dropout_of_the_input_keeps_the_mean_and_has_the_variance_of_its_rate() -> None:
-    n, rates, values = 100_000, (0.1, 0.4, 0.75), (-1.5, 0.2, 3.0)
+    n = 100_000
+    rates = (0.1, 0.4, 0.75)
+    values = (-1.5, 0.2, 3.0)
     images = torch.tensor(values)[:, None, None, None].expand(-1, 2, 500, n // 1000)
     result = (
         input_dropout(images, seeded(0), rate=torch.tensor(rates))
@@ -91,11 +93,10 @@ def test_dropout_of_the_input_keeps_the_mean_and_has_the_variance_of_its_rate() 
 
 
 def test_rate_0_leaves_every_bit_and_others_change_by_the_generator_alone() -> None:
-    images, rate = (
-        torch.rand(4, 5, 11, 9, generator=seeded(9)),
-        torch.tensor([0.0, 0.4, 0.0, 0.4]),
-    )
-    before, state = images.clone(), torch.get_rng_state()
+    images = torch.rand(4, 5, 11, 9, generator=seeded(9))
+    rate = torch.tensor([0.0, 0.4, 0.0, 0.4])
+    before = images.clone()
+    state = torch.get_rng_state()
     result = input_dropout(images, seeded(1), rate=rate)
     assert (result != images).flatten(1).any(dim=1).tolist() == [
         False,
@@ -111,11 +112,9 @@ def test_rate_0_leaves_every_bit_and_others_change_by_the_generator_alone() -> N
 
 @pytest.mark.gpu
 def test_on_a_gpu_dropout_of_the_input_never_waits_for_the_host() -> None:
-    images, rate, generator = (
-        torch.rand(6, 3, 9, 9).cuda(),
-        torch.full((6,), 0.4).cuda(),
-        torch.Generator("cuda"),
-    )
+    images = torch.rand(6, 3, 9, 9).cuda()
+    rate = torch.full((6,), 0.4).cuda()
+    generator = torch.Generator("cuda")
     input_dropout(images, generator, rate=rate)
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")

@@ -37,7 +37,8 @@ def write_texts(folder: Path, lines: Mapping[str, int] = LINES, seed: int = 0) -
     random_numbers = random.Random(seed)
     folder.mkdir(parents=True, exist_ok=True)
     for name, n_lines in lines.items():
-        word, text = 0, ""
+        word = 0
+        text = ""
         for _ in range(n_lines):
             line = []
             for _ in range(WORDS_OF_A_LINE):

@@ -14,7 +14,9 @@ from hba.hypernet.dropout import RatedDropout
 from hba.hypernet.layers import HyperLinear, LambdaContext
 from hba.text.lstm import EmbeddingDropout, VariationalDropout, WeightDropout
 
-COLUMNS, LENGTH, WIDTH = 3, 5, 2000
+COLUMNS = 3
+LENGTH = 5
+WIDTH = 2000
 RATES = torch.tensor([0.1, 0.5, 0.9])
 
 
@@ -103,7 +105,8 @@ def test_weight_dropout_of_a_hyper_layer_masks_weights_and_their_response_alike(
     mask = (function(torch.eye(6)).T / layer.weight_0).detach()
     assert sorted(mask.round(decimals=3).unique().tolist()) == [0.0, 2.0]
     for _ in range(3):
-        x, context.lam = torch.randn(COLUMNS, 6), torch.randn(COLUMNS, 2)
+        x = torch.randn(COLUMNS, 6)
+        context.lam = torch.randn(COLUMNS, 2)
         expected = [
             F.linear(
                 row,
@@ -142,11 +145,9 @@ class Dropping(nn.Module):
     def __init__(self, dropout: RatedDropout) -> None:
         super().__init__()
         self.kind = type(dropout)
-        self.dropout, self.hidden, self.last = (
-            dropout,
-            nn.Linear(6, 5, bias=False),
-            nn.Linear(5, 2),
-        )
+        self.dropout = dropout
+        self.hidden = nn.Linear(6, 5, bias=False)
+        self.last = nn.Linear(5, 2)
 
     def forward(self, x: Tensor) -> Tensor:
         if self.kind is WeightDropout:

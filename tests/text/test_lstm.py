@@ -9,7 +9,10 @@ from hba.text.config import DROPOUTS
 from hba.text.lstm import LstmLanguageModel
 from hba.text.reader import Passage, Prediction
 
-WIDTH, N_WORDS, COLUMNS, LENGTH = 4, 12, 3, 6
+WIDTH = 4
+N_WORDS = 12
+COLUMNS = 3
+LENGTH = 6
 
 
 def pytorchs(network: LstmLanguageModel) -> nn.LSTM:
@@ -57,7 +60,8 @@ def check_against(
 
 @pytest.mark.parametrize("n_layers", [1, 2, 3])
 def test_in_eval_mode_it_is_pytorchs_lstm(n_layers: int) -> None:
-    network, passage = small_network(n_layers).eval(), some_passage(n_layers)
+    network = small_network(n_layers).eval()
+    passage = some_passage(n_layers)
     for name in DROPOUTS:
         if hasattr(network, name):
             network.get_submodule(name).p = 0.5  # type: ignore[assignment]
@@ -82,7 +86,8 @@ def test_dropout_of_weights_and_hidden_states_acts_where_zeros_in_pytorchs_lstm_
     """Everything is dropped: the recurrent weights of all layers, or the states between
     two layers.
     """
-    network, passage = small_network().train(), some_passage()
+    network = small_network().train()
+    passage = some_passage()
     network.get_submodule(name).p = 1.0  # type: ignore[assignment]
     reference = pytorchs(network)
     with torch.no_grad():
@@ -98,9 +103,11 @@ def test_dropout_of_weights_and_hidden_states_acts_where_zeros_in_pytorchs_lstm_
 
 
 def test_output_dropout_acts_behind_the_last_layer_not_on_what_is_carried() -> None:
-    network, passage = small_network().train(), some_passage()
+    network = small_network().train()
+    passage = some_passage()
     network.output.p = 1.0
-    found, expected = network(passage), small_network().eval()(passage)
+    found = network(passage)
+    expected = small_network().eval()(passage)
     assert torch.equal(found.states, expected.states)
     assert torch.equal(found.state, expected.state)
     assert not found.dropped.any()

@@ -91,7 +91,8 @@ def test_every_row_is_trained_with_every_seed_and_baselines_are_constant(
 def test_a_resumed_evaluation_trains_only_what_is_missing(
     schedule: Schedule, tmp_path: Path
 ) -> None:
-    out, settings = tmp_path / "evaluation", {"epochs": 1}
+    out = tmp_path / "evaluation"
+    settings = {"epochs": 1}
     before = evaluated(schedule, against="none", seeds=2, out=out, **settings).trainings
     callback = Counting()
     more: dict[str, Any] = {**settings, "against": "none,final", "seeds": 3}

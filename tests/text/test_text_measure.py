@@ -31,7 +31,8 @@ def prediction_of(logits: Tensor) -> Prediction:
 
 def loss_word_by_word(n_words: int) -> float:
     """Each column alone, a word at a time."""
-    network, words = small_network().eval(), text(n_words)
+    network = small_network().eval()
+    words = text(n_words)
     n_columns = min(MEASURE_COLUMNS, n_words // 2)
     losses = []
     for column in np.array_split(
@@ -40,7 +41,8 @@ def loss_word_by_word(n_words: int) -> float:
         state = network.zero_state(1)
         for word, following in itertools.pairwise(column):
             found = network(Passage(torch.tensor([[word]]), state))
-            state, logits = found.state, found.logits[0, 0].detach().double().numpy()
+            state = found.state
+            logits = found.logits[0, 0].detach().double().numpy()
             losses.append(np.log(np.exp(logits).sum()) - logits[following])
     return float(np.mean(losses))
 
@@ -63,7 +65,8 @@ def test_loss_and_error_are_means_over_all_words_of_all_columns() -> None:
         3, 4, N_WORDS, generator=torch.Generator().manual_seed(1), dtype=torch.float64
     )
     following = text(12).view(3, 4)
-    losses, errors = [], []
+    losses = []
+    errors = []
     for row, words in zip(logits.numpy(), following.numpy(), strict=True):
         for numbers, word in zip(row, words, strict=True):
             losses.append(-math.log(np.exp(numbers[word]) / np.exp(numbers).sum()))

@@ -118,7 +118,8 @@ def test_a_step_goes_along_a_gradient_that_is_no_longer_than_its_limit(
     optimizer = ClippedSGD(
         weights, learning_rate=2.0, weight_decay=0.1, clip_norm=clip_norm
     )
-    weights[0].grad, weights[1].grad = torch.tensor([2.9, -0.2]), torch.tensor([[3.7]])
+    weights[0].grad = torch.tensor([2.9, -0.2])
+    weights[1].grad = torch.tensor([[3.7]])
     optimizer.step()
     assert weights[0].tolist() == pytest.approx([1 - 2 * 3 * share, 2], rel=1e-5)
     assert weights[1].tolist() == [pytest.approx([3 - 2 * 4 * share], rel=1e-5)]
@@ -151,7 +152,8 @@ def test_tuned_weight_decay_is_the_same_training_in_a_search_and_behind_it(
         "weight_decay": weight_decay,
     }
     task = task_of(texts, tune="weight-decay", **settings)
-    algorithm, value = task.config.algorithm, task.space.regularizers[0].initial
+    algorithm = task.config.algorithm
+    value = task.space.regularizers[0].initial
     assert value == weight_decay
     network = copy.deepcopy(task.network)
     state = algorithm.begin(task, lambda _: task.network)
@@ -211,7 +213,10 @@ def test_a_training_step_carries_the_state_to_the_passage_that_follows(
 
 def test_the_linearized_language_model_is_that_of_finite_differences() -> None:
     """Every layer responds to lambda, around a center that is not zero."""
-    n, n_columns, length, small = 3, 4, 5, 1e-5
+    n = 3
+    n_columns = 4
+    length = 5
+    small = 1e-5
     hypernetwork = HyperNetwork(small_network(), n, "every").double().train()
     generator = torch.Generator().manual_seed(1)
     for parameter in hypernetwork.response_parameters():
@@ -241,7 +246,8 @@ def test_the_linearized_language_model_is_that_of_finite_differences() -> None:
             hypernetwork(passage, center + sign * small * (rows - center))
             for sign in (1, -1)
         )
-        at_center, far = hypernetwork(passage, center), hypernetwork(passage, rows)
+        at_center = hypernetwork(passage, center)
+        far = hypernetwork(passage, rows)
     assert isinstance(moved, Prediction)
     for name in Prediction._fields:
         first, second, zeroth = (getattr(one, name) for one in (plus, minus, at_center))

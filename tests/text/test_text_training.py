@@ -21,7 +21,11 @@ from hba.text.problem import network_of
 from hba.text.reader import Passage
 from hba.utils.seeding import derived_seed
 
-COLUMNS, LENGTH, PASSAGES, N_WORDS, SEED = 4, 5, 14, 12, 3
+COLUMNS = 4
+LENGTH = 5
+PASSAGES = 14
+N_WORDS = 12
+SEED = 3
 NAMES = (
     *(f"dropout.{name}" for name in DROPOUTS),
     "activation.alpha",
@@ -62,7 +66,9 @@ class WrittenOut:
     def __init__(
         self, tokens: Mapping[str, Tensor], rate: float = 5.0, patience: int = 5
     ) -> None:
-        self.tokens, self.rate, self.patience = tokens, rate, patience
+        self.tokens = tokens
+        self.rate = rate
+        self.patience = patience
         self.network = network_of(
             training_config(), N_WORDS, derived_seed(SEED, "an evaluation on text")
         )
@@ -117,7 +123,8 @@ class WrittenOut:
             else self.since + 1
         )
         if self.since == self.patience:
-            self.since, self.rate = 0, self.rate / 4
+            self.since = 0
+            self.rate = self.rate / 4
 
 
 def test_with_rates_of_zero_it_is_a_training_without_regularisation(

@@ -34,7 +34,8 @@ class Recording(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.layer, self.seen = nn.Conv2d(3, 4, 3), list[tuple[torch.dtype, bool]]()
+        self.layer = nn.Conv2d(3, 4, 3)
+        self.seen = list[tuple[torch.dtype, bool]]()
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.layer(x)
@@ -124,7 +125,8 @@ class Views(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.conv, self.linear = nn.Conv2d(3, 4, 3), nn.Linear(4 * 36, 2)
+        self.conv = nn.Conv2d(3, 4, 3)
+        self.linear = nn.Linear(4 * 36, 2)
 
     def forward(self, x: Tensor) -> Any:
         return self.linear(self.conv(x).relu().view(len(x), -1))

@@ -156,7 +156,8 @@ def by_scikit_learn(scores: Tensor, labels: Tensor) -> float:
 def test_mean_average_precision_is_scikit_learn_s(n: int, has_ties: bool) -> None:
     for seed in range(20):
         scores, labels = answers(n, 4, seed)
-        labels[0, 1], labels[:, 3] = True, False
+        labels[0, 1] = True
+        labels[:, 3] = False
         scores = scores.round() if has_ties else scores
         found = mean_average_precision(scores, labels)
         assert found.item() == pytest.approx(by_scikit_learn(scores, labels), abs=1e-12)

@@ -64,10 +64,8 @@ def test_a_mixed_batch_and_its_loss_are_those_of_torchvision(
 ) -> None:
     smoothing = Hyperparameter("label_smoothing", 0.0, 1.0, 0.05)
     for seed in range(40):
-        images, logits = (
-            torch.randn(5, 2, 9, 6, generator=seeded(seed)),
-            torch.randn(5, 3, generator=seeded(seed + 1)),
-        )
+        images = torch.randn(5, 2, 9, 6, generator=seeded(seed))
+        logits = torch.randn(5, 3, generator=seeded(seed + 1))
         labels = torch.randint(0, N_CLASSES, (5,), generator=seeded(seed))
         before = images.clone()
         found, mixed = mix(images, labels, mixing, seeded(seed))
@@ -101,7 +99,9 @@ def test_a_mixed_batch_and_its_loss_are_those_of_torchvision(
 
 
 def test_batches_are_mixed_at_given_rates_with_shares_from_beta_distributions() -> None:
-    generator, n, side = seeded(0), 10_000, 16
+    generator = seeded(0)
+    n = 10_000
+    side = 16
     # With an alpha of 8, shares are far enough from 1 for every box to cover a pixel,
     # whatever its place.
     mixing = Mixing(0.3, 0.4, 0.5, 8.0)
@@ -116,7 +116,8 @@ def test_batches_are_mixed_at_given_rates_with_shares_from_beta_distributions() 
     )
     # torchvision's own draws.
     torch.manual_seed(0)
-    cutmix, images = v2.CutMix(alpha=8.0, num_classes=2), torch.zeros(2, 1, side, side)
+    cutmix = v2.CutMix(alpha=8.0, num_classes=2)
+    images = torch.zeros(2, 1, side, side)
     shares = [float(cutmix(images, torch.arange(2))[1][0, 0]) for _ in range(2000)]
     of_pixels = drawn[in_box].mean(dim=(1, 2)).numpy()
     # Both are shares of 256 pixels, which torchvision has in float32.
@@ -127,7 +128,8 @@ def test_batches_are_mixed_at_given_rates_with_shares_from_beta_distributions() 
 
 
 def test_alpha_or_probability_0_leaves_the_batch_and_bad_numbers_are_refused() -> None:
-    images, labels = torch.randn(4, 3, 6, 6, generator=seeded(0)), torch.arange(4)
+    images = torch.randn(4, 3, 6, 6, generator=seeded(0))
+    labels = torch.arange(4)
     on_device = Mixing(*torch.tensor([0.0, 1.0, 1.0, 0.0]).unbind())
     for mixing in (Mixing(), Mixing(1.0, 0.0), Mixing(0.0, 1.0, 1.0, 0.0), on_device):
         found, mixed = mix(images, labels, mixing, seeded(1))

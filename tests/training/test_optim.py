@@ -51,7 +51,8 @@ def test_sgd_moves_by_nesterov_or_classical_momentum(fused: bool) -> None:
         optimizer = OPTIMIZERS[name](
             [weight], lr=0.3, weight_decay=0.1, fused=fused, foreach=not fused
         )
-        velocity, expected = 0.0, 2.0
+        velocity = 0.0
+        expected = 2.0
         for _ in range(5):
             weight.grad = torch.tensor(-0.5, dtype=torch.float64)
             slope = -0.5 + 0.1 * expected
@@ -69,7 +70,9 @@ def test_adamw_is_that_of_its_paper(fused: bool) -> None:
     weight = nn.Parameter(torch.tensor([2.0, -0.3], dtype=torch.float64))
     optimizer = OPTIMIZERS["adamw"]([weight], lr=0.3, weight_decay=0.1, fused=fused)
     assert gradient_root(optimizer, weight).isinf().all(), "before its first step"
-    expected, mean, mean_square = [2.0, -0.3], [0.0, 0.0], [0.0, 0.0]
+    expected = [2.0, -0.3]
+    mean = [0.0, 0.0]
+    mean_square = [0.0, 0.0]
     for step, gradients in enumerate(
         [(-0.5, 1e-3), (0.7, 2e-3), (0.1, 0.0), (-2.0, -1e-4), (0.2, 5.0)], start=1
     ):
@@ -138,7 +141,9 @@ SHARES = {
 def test_a_warm_up_rises_by_equal_steps_and_the_schedule_takes_the_rest(
     schedule: str,
 ) -> None:
-    steps_per_epoch, n_warm, n_steps = 5, 15, 100
+    steps_per_epoch = 5
+    n_warm = 15
+    n_steps = 100
     rates = learning_rates(
         schedule,
         n_steps // steps_per_epoch,
@@ -194,7 +199,8 @@ def test_it_is_that_of_pytorch_whose_patience_counts_one_epoch_less(
 
 
 def test_a_warm_up_rises_by_equal_steps_and_drops_count_in_it_too() -> None:
-    schedule, rates = begun(patience=1, warm_up_steps=4), []
+    schedule = begun(patience=1, warm_up_steps=4)
+    rates = []
     for number in range(7):
         rates.append(rate_of(schedule))
         schedule.optimizer.step()

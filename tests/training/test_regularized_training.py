@@ -41,7 +41,8 @@ class Watched(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.linear, self.dropout = nn.Linear(3 * 64, 2), nn.Dropout(0.25)
+        self.linear = nn.Linear(3 * 64, 2)
+        self.dropout = nn.Dropout(0.25)
         self.rates: list[float] = []
         self.seen: list[Tensor] = []
 
@@ -99,10 +100,8 @@ def test_label_smoothing_is_that_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> 
 @each("several", [False, True])
 def test_label_smoothing_adds_what_even_targets_cost_more(several: bool) -> None:
     generator = torch.Generator().manual_seed(0)
-    logits, value = (
-        torch.randn(6, 4, generator=generator),
-        torch.rand(6, generator=generator),
-    )
+    logits = torch.randn(6, 4, generator=generator)
+    value = torch.rand(6, generator=generator)
     if several:
         labels = torch.rand(6, 4, generator=generator) < 0.5
         smoothed = (1 - value)[:, None] * labels + value[:, None] / 2
@@ -118,10 +117,8 @@ def test_label_smoothing_adds_what_even_targets_cost_more(several: bool) -> None
             F.cross_entropy(row[None], label[None], label_smoothing=float(smoothing))
             for row, label, smoothing in zip(logits, labels, value, strict=True)
         ]
-        losses, plain = (
-            torch.stack(ones),
-            F.cross_entropy(logits, labels, reduction="none"),
-        )
+        losses = torch.stack(ones)
+        plain = F.cross_entropy(logits, labels, reduction="none")
     torch.testing.assert_close(
         label_smoothing(logits, labels, value=value), losses - plain
     )

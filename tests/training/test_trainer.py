@@ -99,7 +99,8 @@ def test_the_policy_comes_before_standardisation_and_both_before_crop_and_cutout
     colors = np.take_along_axis(
         pixels, np.abs(pixels).argmax(axis=2)[..., None], axis=2
     )
-    is_uncovered, is_color = pixels == 0, pixels == colors
+    is_uncovered = pixels == 0
+    is_color = pixels == colors
     assert (is_uncovered | is_color).all()
     assert (is_uncovered.sum(axis=2) >= 3 * 4).all(), (
         "in a corner, Cutout covers 2 x 2 pixels of each channel"
@@ -166,7 +167,8 @@ def test_the_seed_decides_each_of_the_draws(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_measured_numbers_are_those_of_the_returned_network() -> None:
-    data, test = tiny_data(), two_sides(N_TEST, seed=1)
+    data = tiny_data()
+    test = two_sides(N_TEST, seed=1)
     schedule = one_operation("Brightness", [[0.5, 0.6]])
     config = EvaluationConfig.make({**SETTINGS, "epochs": 10, "learning_rate": 0.1})
     result = train(config, data, ScheduleAugmentation(schedule), seed=0)

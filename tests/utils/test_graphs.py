@@ -101,10 +101,10 @@ def test_recorded_legs_of_a_race_and_measurements_do_what_eager_ones_do() -> Non
             learning_rate_schedule="constant",
             epochs=12,
         )
-        state.graphs, found = (
-            (tracing_graphs(state, state.generator) if is_recorded else StepGraphs()),
-            list[Any](),
+        state.graphs = (
+            tracing_graphs(state, state.generator) if is_recorded else StepGraphs()
         )
+        found = list[Any]()
         while not state.ended[3]:
             algorithm_of(problem).step(problem, state)
             measured = totals(
@@ -260,7 +260,8 @@ def test_a_budget_and_a_plan_count_on_graphs(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_step_that_needs_the_host_runs_eagerly_and_one_line_says_why(
     step: Callable[[Tensor], Tensor],
 ) -> None:
-    graphs, x = tracing_graphs((), torch.Generator()), torch.tensor([1.0, -2.0, 3.0])
+    graphs = tracing_graphs((), torch.Generator())
+    x = torch.tensor([1.0, -2.0, 3.0])
 
     def seeded() -> None:
         torch.manual_seed(0)
@@ -358,10 +359,8 @@ recorded.
 
 
 def draws_the_same_again(training: Training, inputs: Tensors, replay: Replay) -> Replay:
-    changed, recorded = (
-        StepState(training, [training.generator]),
-        training.generator.get_state(),
-    )
+    changed = StepState(training, [training.generator])
+    recorded = training.generator.get_state()
 
     def lie() -> None:
         begun = changed.saved()
@@ -424,7 +423,8 @@ LIES: Mapping[str, Lie] = MappingProxyType(
 @each("lie", [None, *LIES])
 def test_a_graph_that_does_not_repeat_its_step_is_never_used(lie: str | None) -> None:
     """And comparing a graph with its step changes nothing."""
-    eager, recorded = Training.begun(), Training.begun()
+    eager = Training.begun()
+    recorded = Training.begun()
     graphs = tracing_graphs(recorded, recorded.generator, recorded.optimizer)
     record = graphs.recorder.record
 
@@ -451,11 +451,11 @@ def test_a_graph_that_does_not_repeat_its_step_is_never_used(lie: str | None) ->
 
 
 def test_a_step_with_a_state_in_python_runs_eagerly() -> None:
-    eager, recorded, own = Training.begun(), Training.begun(), random.Random(0)
-    graphs, drawn = (
-        tracing_graphs(recorded, recorded.generator, recorded.optimizer),
-        list[float](),
-    )
+    eager = Training.begun()
+    recorded = Training.begun()
+    own = random.Random(0)
+    graphs = tracing_graphs(recorded, recorded.generator, recorded.optimizer)
+    drawn = list[float]()
 
     def step(inputs: Tensor) -> None:
         drawn.append(own.uniform(0.5, 1.5))
@@ -475,8 +475,10 @@ def test_a_step_with_a_state_in_python_runs_eagerly() -> None:
 
 def test_a_failed_comparison_of_a_graph_leaves_the_step_as_if_not_begun() -> None:
     """As when memory is full, because the graph has its own."""
-    eager, recorded = Training.begun(), Training.begun()
-    graphs, runs = tracing_graphs(recorded, recorded.generator, recorded.optimizer), 0
+    eager = Training.begun()
+    recorded = Training.begun()
+    graphs = tracing_graphs(recorded, recorded.generator, recorded.optimizer)
+    runs = 0
 
     def step(inputs: Tensor) -> Tensor:
         nonlocal runs
@@ -577,7 +579,8 @@ def test_a_policy_records_only_if_asked_and_a_bounded_number_of_sizes(
     monkeypatch.setattr("hba.policy.module.MOST_GRAPHS", 1)
     # Here, the device's default generator is the host's.
     monkeypatch.setattr("hba.utils.graphs.random_states_of_host", lambda: ())
-    schedule, found = load_policy("photo"), list[list[Tensor]]()
+    schedule = load_policy("photo")
+    found = list[list[Tensor]]()
     policies = [schedule.policy(0, graph=is_graph) for is_graph in (False, True)]
     for policy in policies:
         with torch.random.fork_rng(devices=[]):
@@ -670,7 +673,8 @@ def inputs_must_live(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_on_a_gpu_a_training_with_graphs_ends_where_one_without_ends(
     fast: bool,
 ) -> None:
-    losses, data = [], tiny_data().to(torch.device("cuda"))
+    losses = []
+    data = tiny_data().to(torch.device("cuda"))
     for graph in (False, True):
         settings = {
             "model": "wrn-10-1",
@@ -692,7 +696,8 @@ def test_on_a_gpu_a_training_with_graphs_ends_where_one_without_ends(
 def test_on_a_gpu_a_recorded_policy_draws_as_an_eager_one_and_its_results_last() -> (
     None
 ):
-    schedule, found = load_policy("photo"), list[list[Tensor]]()
+    schedule = load_policy("photo")
+    found = list[list[Tensor]]()
     policies = [schedule.policy(0, graph=is_graph).cuda() for is_graph in (True, False)]
     images = torch.rand(16, 3, 24, 24, device="cuda")
     for policy in policies:
@@ -718,7 +723,8 @@ def trained_on_gpu(*, graph: bool, device: str = "cuda", **settings: Any) -> Tra
         }
         | {**settings, "graph": graph}
     )
-    own, data = CustomNetwork(WithDropout()), tiny_data().to(torch.device(device))
+    own = CustomNetwork(WithDropout())
+    data = tiny_data().to(torch.device(device))
     return train(
         config, data, ScheduleAugmentation(load_policy("timm")), seed=0, own_network=own
     )
@@ -790,10 +796,8 @@ def test_on_a_gpu_graphs_take_little_more_memory_and_return_it() -> None:
     another.
     """
     peaks = []
-    images, labels = (
-        torch.rand(64, 3, 32, 32, device="cuda"),
-        torch.arange(64, device="cuda") % 2,
-    )
+    images = torch.rand(64, 3, 32, 32, device="cuda")
+    labels = torch.arange(64, device="cuda") % 2
 
     def step_of(network: nn.Module, optimizer: Optimizer) -> Callable[[Tensor], None]:
         def step(images: Tensor) -> None:
@@ -808,10 +812,8 @@ def test_on_a_gpu_graphs_take_little_more_memory_and_return_it() -> None:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        network, generator = (
-            build_model("wrn-28-2", 2, 0, 32).cuda(),
-            torch.Generator("cuda"),
-        )
+        network = build_model("wrn-28-2", 2, 0, 32).cuda()
+        generator = torch.Generator("cuda")
         optimizer = torch.optim.SGD(network.parameters(), 0.01, momentum=0.9)
         state = {"network": network, "optimizer": optimizer}
         graphs = StepGraphs.of([network], optimizer, generator, state, wanted=graph)

@@ -88,7 +88,8 @@ def through_a_file(saved: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def test_a_record_with_every_kind_of_field_comes_back_whole() -> None:
-    record, other = record_of(3), record_of(1)
+    record = record_of(3)
+    other = record_of(1)
     saved = through_a_file(snapshot(record))
     assert list(saved) == [field.name for field in dataclasses.fields(Record)]
     restore(other, saved)
