@@ -17,7 +17,10 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Of ImageNet, as timm's configuration of the network has it."""
 SETTINGS: dict[str, Any] = {
     **{name: value for name, value in SMALL_SETTINGS.items() if name != "model"},
-    **{"model": MODEL, "learning_rate": 0.01, "epochs": 2, "batch_size": 12},
+    "model": MODEL,
+    "learning_rate": 0.01,
+    "epochs": 2,
+    "batch_size": 12,
 }
 
 

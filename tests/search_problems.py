@@ -15,8 +15,12 @@ from hba.data import LabelledImages, SearchData
 from hba.policy_search.config import SearchConfig
 
 SMALL_SETTINGS: dict[str, Any] = {
-    **{"model": "wrn-10-1", "epochs": 3, "batch_size": 8, "device": "cpu"},
-    **{"algorithm": "lookahead", "train_steps": 2},
+    "model": "wrn-10-1",
+    "epochs": 3,
+    "batch_size": 8,
+    "device": "cpu",
+    "algorithm": "lookahead",
+    "train_steps": 2,
 }
 
 

@@ -73,17 +73,13 @@ def test_a_policy_and_a_step_launch_few_kernels_and_the_host_waits_for_none() ->
         }
     of_policies = {"randaugment": 295, "photo": 365, "timm": 445, "cifar10-copy": 465}
     of_steps = {
-        **{
-            "lookahead, train_step": 600,
-            "lookahead, gradient": 760,
-            "hba, update_weights": 490,
-            "hba, gradient": 80,
-        },
-        **{
-            "stn, update_weights": 690,
-            "stn, gradient": 300,
-            "delta-stn, update_weights": 1550,
-        },
+        "lookahead, train_step": 600,
+        "lookahead, gradient": 760,
+        "hba, update_weights": 490,
+        "hba, gradient": 80,
+        "stn, update_weights": 690,
+        "stn, gradient": 300,
+        "delta-stn, update_weights": 1550,
         "delta-stn, gradient": 300,
     }
     most = {**of_policies, **of_steps}

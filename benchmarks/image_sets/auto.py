@@ -222,10 +222,8 @@ def auto_table(
         ]
         rows = dict.fromkeys(["none", "randaugment", *plan.rows])
         of_rows = {
-            **{
-                AUTO_COLUMN: errors[one["chosen"]],
-                **({LINEAR: of_linear[0]} if of_linear else {}),
-            },
+            AUTO_COLUMN: errors[one["chosen"]],
+            **({LINEAR: of_linear[0]} if of_linear else {}),
             **(
                 {"before": mean_errors(earlier[name])[earlier[name]["chosen"]]}
                 if name in earlier

@@ -31,17 +31,14 @@ STRIPS = MappingProxyType({"pbc": 3, "omniglot": 40})
 """The number of the test image by the set."""
 NAMES: Mapping[str, str] = MappingProxyType(
     {
-        **{
-            "pbc": "blood cells",
-            "wbc-shift": "cells, other labs",
-            "omniglot": "characters",
-        },
-        **{
-            "gtsrb32": "traffic signs",
-            "rsscn7": "satellite scenes",
-            "flowers": "flowers",
-        },
-        **{"cifar10-uneven": "CIFAR-10", "digits": "digits"},
+        "pbc": "blood cells",
+        "wbc-shift": "cells, other labs",
+        "omniglot": "characters",
+        "gtsrb32": "traffic signs",
+        "rsscn7": "satellite scenes",
+        "flowers": "flowers",
+        "cifar10-uneven": "CIFAR-10",
+        "digits": "digits",
     }
 )
 MARKS: Mapping[str, dict[str, Any]] = MappingProxyType(

@@ -39,31 +39,29 @@ NONE = "none"
 SEARCH = "search"
 SETS = ("pbc", BALANCED, "omniglot", "gtsrb32", "rsscn7", "flowers", CIFAR, DIGITS)
 SETTINGS: dict[str, Any] = {
-    **{
-        "model": "wrn-10-1",
-        "image_size": 24,
-        "epochs": 60,
-        "batch_size": 100,
-        "learning_rate": 0.1,
-    },
-    **{"weight_decay": 0.0005, "baseline": "none", "fast": True},
+    "model": "wrn-10-1",
+    "image_size": 24,
+    "epochs": 60,
+    "batch_size": 100,
+    "learning_rate": 0.1,
+    "weight_decay": 0.0005,
+    "baseline": "none",
+    "fast": True,
 }
 """The settings of searches and trainings from random weights."""
 FINE_TUNING: dict[str, Any] = {
-    **{
-        "model": LITE,
-        "pretrained": TIMM,
-        "image_size": 48,
-        "epochs": 8,
-        "batch_size": 32,
-    },
-    **{
-        "optimizer": "adamw",
-        "learning_rate": 0.003,
-        "weight_decay": 0.05,
-        "learning_rate_warm_up_epochs": 1,
-    },
-    **{"fast": False, "tunes_strength": False, "smaller": 1.0},
+    "model": LITE,
+    "pretrained": TIMM,
+    "image_size": 48,
+    "epochs": 8,
+    "batch_size": 32,
+    "optimizer": "adamw",
+    "learning_rate": 0.003,
+    "weight_decay": 0.05,
+    "learning_rate_warm_up_epochs": 1,
+    "fast": False,
+    "tunes_strength": False,
+    "smaller": 1.0,
 }
 """Settings that replace them for pretrained weights, as `hba auto` fine-tunes and
 searches in 20 minutes.
@@ -77,12 +75,11 @@ FLIPS = {
 }
 OPERATIONS = {
     **FLIPS,
-    **{"crop and zoom": "PaddedCrop,ResizedCrop", "color": "Hue,Saturation,Gamma,Gray"},
-    **{
-        "blur and noise": "Blur,Noise,Jpeg",
-        "erasing": "Erase",
-        "mixing": "Mixup,CutMix",
-    },
+    "crop and zoom": "PaddedCrop,ResizedCrop",
+    "color": "Hue,Saturation,Gamma,Gray",
+    "blur and noise": "Blur,Noise,Jpeg",
+    "erasing": "Erase",
+    "mixing": "Mixup,CutMix",
 }
 TYPICAL = {
     **TURNS,

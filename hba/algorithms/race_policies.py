@@ -18,12 +18,12 @@ GROUPS: Mapping[str, Typical] = {
     "shift": {"PaddedCrop": (1.0, 0.125)},
     "zoom": {"ResizedCrop": (1.0, 0.5)},
     "color": {
-        **{
-            "BrightnessJitter": (0.8, 0.4),
-            "ContrastJitter": (0.8, 0.4),
-            "Gamma": (0.5, 0.5),
-        },
-        **{"Saturation": (0.8, 0.6), "Hue": (0.8, 0.08), "Gray": (0.05, None)},
+        "BrightnessJitter": (0.8, 0.4),
+        "ContrastJitter": (0.8, 0.4),
+        "Gamma": (0.5, 0.5),
+        "Saturation": (0.8, 0.6),
+        "Hue": (0.8, 0.08),
+        "Gray": (0.05, None),
     },
     "quality": {"Blur": (0.3, 0.04), "Noise": (0.3, 0.06), "Jpeg": (0.2, 40.0)},
     "shape": {"Perspective": (0.3, 0.3), "Elastic": (0.3, 0.1)},

@@ -39,19 +39,17 @@ ALGORITHM_SETTINGS = frozenset(
 )
 """Settings of all algorithms."""
 DROPPED: Mapping[str, Any] = {
-    **{
-        "trust_radius": None,
-        "logit_bound": None,
-        "sigma_end": None,
-        "val_statistics": "running",
-    },
-    **{
-        "batched_members": True,
-        "val_batches": 1,
-        "reward_limit": None,
-        "response_weight_decay": None,
-    },
-    **{"horizon_steps": 10, "search_spread": False, "calibrate": False},
+    "trust_radius": None,
+    "logit_bound": None,
+    "sigma_end": None,
+    "val_statistics": "running",
+    "batched_members": True,
+    "val_batches": 1,
+    "reward_limit": None,
+    "response_weight_decay": None,
+    "horizon_steps": 10,
+    "search_spread": False,
+    "calibrate": False,
 }
 """Former settings, with the value that had no effect. The config.json of a run may
 still contain them.

@@ -366,12 +366,10 @@ def _settings(
     is_sgd = given.get("optimizer", "sgd") == "sgd"
     rate = float(f"{LEARNING_RATE * math.sqrt(timer.batch_size / BATCH_SIZES[-1]):.2g}")
     found = {
-        **{
-            "model": chosen.model,
-            "image_size": chosen.side,
-            "epochs": epochs,
-            "batch_size": timer.batch_size,
-        },
+        "model": chosen.model,
+        "image_size": chosen.side,
+        "epochs": epochs,
+        "batch_size": timer.batch_size,
         **({"learning_rate": rate, "weight_decay": WEIGHT_DECAY} if is_sgd else {}),
         **dict(chosen.further),
         **(

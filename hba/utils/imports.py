@@ -13,12 +13,12 @@ from typing import Any
 from hba.errors import SettingsError
 
 EXTRAS: Mapping[str, Sequence[str]] = {
-    **{"tables": ["pandas", "pyarrow"], "datasets": ["datasets"], "cluster": ["ray"]},
-    **{
-        "exports": ["albumentations", "lightning"],
-        "numba": ["numba"],
-        "tensorboard": ["tensorboard"],
-    },
+    "tables": ["pandas", "pyarrow"],
+    "datasets": ["datasets"],
+    "cluster": ["ray"],
+    "exports": ["albumentations", "lightning"],
+    "numba": ["numba"],
+    "tensorboard": ["tensorboard"],
 }
 """Optional packages, by the extra of hba that installs them."""
 

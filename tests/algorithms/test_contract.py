@@ -110,8 +110,11 @@ def test_settings_that_it_does_not_read_are_refused_and_not_noted_as_used(
     algorithm: str,
 ) -> None:
     others: dict[str, Any] = {
-        **{"weight_sigma": 0.5, "population_size": 4, "sharing": "bn"},
-        **{"val_steps": 2, "lambda_learning_rate": 0.5},
+        "weight_sigma": 0.5,
+        "population_size": 4,
+        "sharing": "bn",
+        "val_steps": 2,
+        "lambda_learning_rate": 0.5,
     }
     idle = [name for name in others if name not in ALGORITHMS[algorithm].model_fields]
     assert idle

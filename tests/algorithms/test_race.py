@@ -31,14 +31,14 @@ SPACE = SearchSpace(
     (0.5, 0.5),
 )
 SETTINGS: dict[str, Any] = {
-    **{
-        "algorithm": "race",
-        "space": SPACE,
-        "model": "wrn-10-1",
-        "epochs": 8,
-        "batch_size": 12,
-    },
-    **{"device": "cpu", "learning_rate": 0.05, "price": 3.25},
+    "algorithm": "race",
+    "space": SPACE,
+    "model": "wrn-10-1",
+    "epochs": 8,
+    "batch_size": 12,
+    "device": "cpu",
+    "learning_rate": 0.05,
+    "price": 3.25,
 }
 
 

@@ -293,14 +293,13 @@ def test_a_layer_with_a_function_of_its_own_is_refused_by_its_name(
 
 FROZEN = ("late_bn", "conv1.weight", "hidden.")
 EXPECTED = {
-    **{
-        "first-bn": ["bn1"],
-        "bn": ["bn1"],
-        "first-conv": ["conv2"],
-        "conv": ["conv2"],
-        "conv+bn": ["bn1", "conv2"],
-    },
-    **{"all": ["bn1", "conv2"], "every": ["bn1", "conv2", "head"]},
+    "first-bn": ["bn1"],
+    "bn": ["bn1"],
+    "first-conv": ["conv2"],
+    "conv": ["conv2"],
+    "conv+bn": ["bn1", "conv2"],
+    "all": ["bn1", "conv2"],
+    "every": ["bn1", "conv2", "head"],
 }
 
 

@@ -24,26 +24,20 @@ def weights(network: nn.Module) -> Tensor:
 
 PUBLISHED = {
     # Zagoruyko and Komodakis, Wide Residual Networks, Tables 4 and 9, for CIFAR-10.
-    **{
-        "wrn-40-1": 0.6,
-        "wrn-40-4": 8.9,
-        "wrn-16-8": 11.0,
-        "wrn-22-8": 17.2,
-        "wrn-28-10": 36.5,
-    },
+    "wrn-40-1": 0.6,
+    "wrn-40-4": 8.9,
+    "wrn-16-8": 11.0,
+    "wrn-22-8": 17.2,
+    "wrn-28-10": 36.5,
     # Gastaldi, Shake-Shake regularization, for CIFAR-10. The widest is of the
     # AutoAugment paper.
-    **{
-        "shake-shake-26-2x32d": 2.9,
-        "shake-shake-26-2x96d": 26.2,
-        "shake-shake-26-2x112d": 35.6,
-    },
+    "shake-shake-26-2x32d": 2.9,
+    "shake-shake-26-2x96d": 26.2,
+    "shake-shake-26-2x112d": 35.6,
     # Han, Kim and Kim, Deep Pyramidal Residual Networks, with bottlenecks.
-    **{
-        "pyramidnet-164-48": 1.7,
-        "pyramidnet-200-240": 26.6,
-        "pyramidnet-272-200": 26.0,
-    },
+    "pyramidnet-164-48": 1.7,
+    "pyramidnet-200-240": 26.6,
+    "pyramidnet-272-200": 26.0,
 }
 """Millions of parameters."""
 

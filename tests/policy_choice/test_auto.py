@@ -30,15 +30,14 @@ from hba.schedule.recipes import RECIPES
 from hba.training import checkpoint
 
 SETTINGS: dict[str, Any] = {
-    **{
-        "model": "simple-cnn-4",
-        "image_size": 8,
-        "epochs": 4,
-        "batch_size": 20,
-        "learning_rate": 0.02,
-        "fast": False,
-    },
-    **{"smaller": 1.0, "seeds": 2},
+    "model": "simple-cnn-4",
+    "image_size": 8,
+    "epochs": 4,
+    "batch_size": 20,
+    "learning_rate": 0.02,
+    "fast": False,
+    "smaller": 1.0,
+    "seeds": 2,
 }
 BUDGET = 290.0
 """More than is needed, so that no clock decides, and too little for network.onnx, which

@@ -292,26 +292,20 @@ def test_networks_are_exported_for_any_number_of_images(name: str, size: int) ->
         else build_model(name, 4, 0, size)
     )
     described: dict[str, Any] = {
-        **{
-            "model": name,
-            "classes": ("a", "b", "c", "d"),
-            "image_size": size,
-            "input_size": size,
-            "channels": 3,
-        },
-        **{
-            "mean": (0.5, 0.4, 0.3),
-            "std": (0.2, 0.3, 0.4),
-            "task": "classification",
-            "levels": None,
-        },
-        **{
-            "test_error_percent": 0,
-            "test_images": 3,
-            "policy": "none",
-            "seed": 0,
-            "epochs": 1,
-        },
+        "model": name,
+        "classes": ("a", "b", "c", "d"),
+        "image_size": size,
+        "input_size": size,
+        "channels": 3,
+        "mean": (0.5, 0.4, 0.3),
+        "std": (0.2, 0.3, 0.4),
+        "task": "classification",
+        "levels": None,
+        "test_error_percent": 0,
+        "test_images": 3,
+        "policy": "none",
+        "seed": 0,
+        "epochs": 1,
     }
     info = NetworkInfo(**described)
     module = FromPixels(network, info).eval()

@@ -30,14 +30,12 @@ SPACE = SearchSpace(
     (0.5, 0.5),
 )
 SETTINGS: dict[str, Any] = {
-    **{
-        "algorithm": "race",
-        "smaller": 1,
-        "epochs": 4,
-        "batch_size": 8,
-        "learning_rate": 1e-4,
-        "device": "cpu",
-    },
+    "algorithm": "race",
+    "smaller": 1,
+    "epochs": 4,
+    "batch_size": 8,
+    "learning_rate": 1e-4,
+    "device": "cpu",
 }
 KILLED = """
 import sys, torch, hba

@@ -74,13 +74,13 @@ def test_images_are_standardised_as_the_weights_want_it_or_as_is_asked_for(
 
 
 RESUMED: dict[str, Any] = {
-    **{
-        "freeze": 4,
-        "optimizer": "adamw",
-        "learning_rate": 0.001,
-        "learning_rate_warm_up_epochs": 1,
-    },
-    **{"epochs": 3, "space": "hba", "train_steps": 1},
+    "freeze": 4,
+    "optimizer": "adamw",
+    "learning_rate": 0.001,
+    "learning_rate_warm_up_epochs": 1,
+    "epochs": 3,
+    "space": "hba",
+    "train_steps": 1,
 }
 
 

@@ -65,12 +65,11 @@ def test_a_given_start_and_range_are_recorded_and_resumed(tmp_path: Path) -> Non
         "Rotate.magnitude": 100.0,
     }
     settings: dict[str, Any] = {
-        **{
-            "operations": "HorizontalFlip,ResizedCrop,Rotate",
-            "ranges": {"Rotate": (0, 180)},
-            "start": start,
-        },
-        **{"epochs": 2, "init": "randaugment"},
+        "operations": "HorizontalFlip,ResizedCrop,Rotate",
+        "ranges": {"Rotate": (0, 180)},
+        "start": start,
+        "epochs": 2,
+        "init": "randaugment",
     }
     whole = found(run(**settings))
     run(tmp_path, **settings, callback=StopAfter(1))

@@ -20,14 +20,14 @@ WORDS_OF_A_LINE = 5
 LINES: Mapping[str, int] = MappingProxyType({"train": 50, "valid": 34, "test": 34})
 SMALL: Mapping[str, Any] = MappingProxyType(
     {
-        **{
-            "vocabulary_size": 12,
-            "width": 4,
-            "layers": 2,
-            "sequence_length": 5,
-            "batch_size": 4,
-        },
-        **{"epochs": 2, "learning_rate": 5.0, "device": "cpu"},
+        "vocabulary_size": 12,
+        "width": 4,
+        "layers": 2,
+        "sequence_length": 5,
+        "batch_size": 4,
+        "epochs": 2,
+        "learning_rate": 5.0,
+        "device": "cpu",
     }
 )
 

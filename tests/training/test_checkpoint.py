@@ -25,14 +25,14 @@ from hba.training.trainer import Trained, train
 EPOCHS = 4
 STEPS = N_TRAIN // BATCH
 SETTINGS: dict[str, Any] = {
-    **{
-        "data": "tiny",
-        "model": "wrn-10-1",
-        "epochs": EPOCHS,
-        "batch_size": BATCH,
-        "device": "cpu",
-    },
-    **{"learning_rate": 0.01, "weight_decay": 0.01, "flip": True},
+    "data": "tiny",
+    "model": "wrn-10-1",
+    "epochs": EPOCHS,
+    "batch_size": BATCH,
+    "device": "cpu",
+    "learning_rate": 0.01,
+    "weight_decay": 0.01,
+    "flip": True,
 }
 
 

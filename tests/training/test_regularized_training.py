@@ -24,14 +24,13 @@ from hba.training.custom_network import CustomNetwork
 from hba.training.trainer import train
 
 SETTINGS: dict[str, Any] = {
-    **{
-        "data": "tiny",
-        "model": "wrn-10-1",
-        "epochs": EPOCHS,
-        "batch_size": BATCH,
-        "device": "cpu",
-    },
-    **{"learning_rate": 0.01, "weight_decay": 0.01},
+    "data": "tiny",
+    "model": "wrn-10-1",
+    "epochs": EPOCHS,
+    "batch_size": BATCH,
+    "device": "cpu",
+    "learning_rate": 0.01,
+    "weight_decay": 0.01,
 }
 SMOOTHING = Hyperparameter("label_smoothing", 0.0, 1.0, 0.05)
 
