@@ -208,7 +208,8 @@ def finished(run: AutoRun) -> AutoResult:
     The answer comes first. Ctrl-C, a full disk or another problem with one of the files
     ends in a warning, and changes nothing else.
     """
-    folder, results = run.folder, run.results
+    folder = run.folder
+    results = run.results
     chosen = run.record.chosen or (RANDAUGMENT if run.found is None else FOUND)
     policy = _policy(chosen, run)
     content = {**run.record.model_dump(), "chosen": chosen}
@@ -262,7 +263,8 @@ def _write(what: str, write: Callable[[], None], folder: Path) -> None:
 
 def _write_onnx(run: AutoRun) -> None:
     """Write network.onnx if the budget has time for it."""
-    folder, budget = run.folder, run.record.budget_seconds
+    folder = run.folder
+    budget = run.record.budget_seconds
     if (
         not seconds_for_onnx(budget)
         or not (folder / NETWORK_NAME).exists()
@@ -282,7 +284,8 @@ def _milliseconds(folder: Path) -> float | None:
         network = load_network(folder)
     except HbaError:
         return None
-    info, seconds = network.info, list[float]()
+    info = network.info
+    seconds = list[float]()
     image = torch.zeros(
         1, info.channels, info.image_size, info.image_size, dtype=torch.uint8
     )

@@ -53,7 +53,8 @@ class Phases:
     """
 
     def __init__(self, callback: AutoCallback, seconds: Mapping[str, float]) -> None:
-        self.callback, self.seconds = callback, dict(seconds)
+        self.callback = callback
+        self.seconds = dict(seconds)
 
     def plan(self, phase: str, seconds: float) -> None:
         self.seconds[phase] = seconds
@@ -96,7 +97,10 @@ class SearchSteps(SearchCallback):
     """
 
     def __init__(self, phases: Phases, phase: str, is_over: Callable[[], bool]) -> None:
-        self.phases, self.phase, self.is_over, self.total = phases, phase, is_over, 1
+        self.phases = phases
+        self.phase = phase
+        self.is_over = is_over
+        self.total = 1
 
     def images_read(self, done: int, total: int) -> None:
         self.phases.callback.images_read(done, total)
@@ -135,12 +139,10 @@ class EvaluationSteps(EvaluationCallback):
         is_over: Callable[[], bool],
         pace_of: Callable[[int], Pace | None],
     ) -> None:
-        self.phases, self.phase, self.is_over, self.pace_of = (
-            phases,
-            phase,
-            is_over,
-            pace_of,
-        )
+        self.phases = phases
+        self.phase = phase
+        self.is_over = is_over
+        self.pace_of = pace_of
         self._step: Callable[[], None] = lambda: None
         self._first_seed = 0
         self._without_first_seed = set[str]()

@@ -43,7 +43,8 @@ from hba.training.checkpoint import TrainCheckpoint
 from hba.training.metrics import logits_of
 from hba.utils.files import read_text, reason_of, write_text
 
-N_FOLDS, N_VAL_FOLDS = 5, 2
+N_FOLDS = 5
+N_VAL_FOLDS = 2
 CLEARLY = (3.0, 2.0)
 """Standard errors by which a dropped row is behind: after one seed, whose luck they do
 not include, and later.
@@ -238,7 +239,8 @@ def contest_data(
     """
     from sklearn.model_selection import KFold, StratifiedKFold
 
-    train, val = data.train, data.val
+    train = data.train
+    val = data.val
     if not (isinstance(train, LabelledImages) and isinstance(val, LabelledImages)):
         raise DataError(
             "hba auto needs all images in memory; choose a smaller image_size or"

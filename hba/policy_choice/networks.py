@@ -51,7 +51,8 @@ def linear_results(
     They include larger sides than the candidates have, as long as all of it takes about
     this many seconds.
     """
-    found, began = list[LinearResult](), time.monotonic()
+    found = list[LinearResult]()
+    began = time.monotonic()
     models = dict.fromkeys(
         (one.settings["model"], one.settings["pretrained"])
         for one in pretrained(candidates)
@@ -130,10 +131,8 @@ def to_train(
             of_place.setdefault(
                 (one.settings["model"], one.settings["image_size"]), []
             ).append(number)
-    ordered, order = (
-        sorted(of_place, key=lambda place: results[place].error_percent),
-        list[tuple[int, int, int]](),
-    )
+    ordered = sorted(of_place, key=lambda place: results[place].error_percent)
+    order = list[tuple[int, int, int]]()
     for rank, place in enumerate(ordered):
         ways = of_place[place][-1:] if results[place].is_far else of_place[place]
         order += [(rank + way, way, number) for way, number in enumerate(ways)]

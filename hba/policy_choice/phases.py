@@ -91,7 +91,8 @@ many, or as few.
 """
 CONTEST_NAME, CONTEST_FOLDER = "contest.json", "contest"
 """File with the results of the contest, and folder of its trainings in progress."""
-LEAST_TEST_SEEDS, MOST_TEST_SEEDS = 2, 10
+LEAST_TEST_SEEDS = 2
+MOST_TEST_SEEDS = 10
 LARGEST_SEARCH = 0.5
 """Largest share of the time up to the end of a search."""
 RESERVE = 0.96
@@ -120,22 +121,16 @@ class AutoRun:
         cluster: str | None,
         datasets: tuple[AnyDataset, AnyDataset] | None = None,
     ) -> None:
-        self.folder, self.record, self.callback, self.own, self.cluster = (
-            folder,
-            record,
-            callback,
-            own,
-            cluster,
-        )
-        self.datasets, self._images = (
-            datasets,
-            dict[Any, tuple[EvaluationData, Sequence[Tensor | None]]](),
-        )
-        self._began, self._spent, self._lock = (
-            time.monotonic(),
-            record.spent,
-            threading.Lock(),
-        )
+        self.folder = folder
+        self.record = record
+        self.callback = callback
+        self.own = own
+        self.cluster = cluster
+        self.datasets = datasets
+        self._images = dict[Any, tuple[EvaluationData, Sequence[Tensor | None]]]()
+        self._began = time.monotonic()
+        self._spent = record.spent
+        self._lock = threading.Lock()
         trainings = self.extent.trainings(record.n_jobs)
         self.phases = Phases(
             callback,
@@ -259,7 +254,8 @@ class AutoRun:
         """Choose among the candidates by trainings with RandAugment, and take over the
         settings of the best.
         """
-        candidates, outcomes = self.record.candidates, dict[int, Outcome]()
+        candidates = self.record.candidates
+        outcomes = dict[int, Outcome]()
         if not candidates:
             return
         numbers = [*range(len(candidates))]
@@ -292,10 +288,8 @@ class AutoRun:
         """Take over the settings of the best candidate."""
         best = networks.best_of(self.record.candidates, numbers, self.record.linear)
         one = self.record.candidates[best]
-        seconds, epochs = (
-            one.seconds,
-            int({**self.record.settings, **one.settings}["epochs"]),
-        )
+        seconds = one.seconds
+        epochs = int({**self.record.settings, **one.settings}["epochs"])
         if one.took is not None:
             # Steps that were timed alone tell the time of a training only roughly.
             seconds = one.took / CONTEST_SHARE
@@ -313,12 +307,10 @@ class AutoRun:
                 RANDAUGMENT, 0, outcomes[best]
             )
         self._images.clear()
-        used, plan = (
-            {**self.record.settings, **one.settings, "epochs": epochs},
-            (
-                *self.record.plan,
-                *one.reasons,
-            ),
+        used = {**self.record.settings, **one.settings, "epochs": epochs}
+        plan = (
+            *self.record.plan,
+            *one.reasons,
         )
         self.note(
             network=best,
@@ -395,7 +387,8 @@ class AutoRun:
         """Choose as many epochs as let so many trainings fit into the time that is
         left.
         """
-        epochs, seconds = self.record.settings["epochs"], self.record.training_seconds
+        epochs = self.record.settings["epochs"]
+        seconds = self.record.training_seconds
         share = self.seconds_for_trainings / (n_trainings * seconds)
         fewer = min(epochs, max(FEWEST_EPOCHS, int(epochs * share)))
         settings = {**self.record.settings, "epochs": fewer}
@@ -438,11 +431,9 @@ class AutoRun:
         """Train these candidates with RandAugment, and store what each has reached,
         also in `outcomes`.
         """
-        entries, n_steps, schedule = (
-            list[tuple[Entry, EvaluationData]](),
-            0,
-            RECIPES[RANDAUGMENT].make(),
-        )
+        entries = list[tuple[Entry, EvaluationData]]()
+        n_steps = 0
+        schedule = RECIPES[RANDAUGMENT].make()
         executor = executor_for(
             self.record.settings.get("device", "auto"),
             min(self.record.n_jobs, len(numbers)),
@@ -472,7 +463,8 @@ class AutoRun:
         ended = networks.train_candidates(entries, executor, on_step)
         with contextlib.closing(ended):
             for place, (outcome, took) in ended:
-                done, candidates = numbers[place], [*self.record.candidates]
+                done = numbers[place]
+                candidates = [*self.record.candidates]
                 reached = {
                     "loss": round(float(np.mean(outcome.losses)), DIGITS),
                     "error_percent": outcome.error,
@@ -485,7 +477,8 @@ class AutoRun:
 
     def _measure_linear_layers(self, device: torch.device) -> None:
         """Measure linear layers on frozen features."""
-        record, known = self.record, networks.pretrained(self.record.candidates)
+        record = self.record
+        known = networks.pretrained(self.record.candidates)
 
         def images_of(side: int) -> tuple[LabelledImages, networks.Folds, int]:
             data, folds = self._images_of_contest(
@@ -514,7 +507,8 @@ class AutoRun:
         )
 
     def search(self) -> None:
-        folder, record = self.folder / SEARCH_FOLDER, self.record
+        folder = self.folder / SEARCH_FOLDER
+        record = self.record
         least = (1 - LARGEST_SEARCH) * record.budget_seconds
         steps = SearchSteps(self.phases, SEARCH, lambda: self.seconds_left < least)
         is_begun = (folder / CONFIG_NAME).exists()
@@ -600,10 +594,8 @@ class AutoRun:
         """The settings of trainings. settings, searched: of a search. n_images: for
         training and validation.
         """
-        of_search, of_test = (
-            (searched or self._searched_with(settings)).flat(),
-            dict(self.record.of_test),
-        )
+        of_search = (searched or self._searched_with(settings)).flat()
+        of_test = dict(self.record.of_test)
         of_test.pop("against", None)
         names = {*EvaluationConfig.model_fields} - {
             "train_size",
@@ -611,7 +603,8 @@ class AutoRun:
             *(["model"] if self._own_network else []),
         }
         found = {name: of_search[name] for name in names if name in of_search}
-        train_size, own_val = settings.get("train_size"), self._has_own_val
+        train_size = settings.get("train_size")
+        own_val = self._has_own_val
         # The planned images, and no validation images in addition to a part of the
         # training images.
         found["train_size"] = train_size and (train_size if own_val else n_images)
@@ -648,8 +641,11 @@ class AutoRun:
         """Train with each row at the current number of epochs. Raises TooSlow if fewer
         are needed.
         """
-        record, config, found = self.record, self.config, self.found
-        folder, extent = self.folder / CONTEST_FOLDER, self.extent
+        record = self.record
+        config = self.config
+        found = self.found
+        folder = self.folder / CONTEST_FOLDER
+        extent = self.extent
         folder.mkdir(exist_ok=True)
         makes: dict[str, Any] = {
             name: RECIPES[name].make() for name in rows_of_contest(None, len(RECIPES))
@@ -671,11 +667,9 @@ class AutoRun:
         )
         with connected(self.cluster) as machines:
             for seed in range(contest.n_seeds, extent.seeds):
-                left, missing, began = (
-                    contest.left(seed),
-                    contest.missing(seed),
-                    time.monotonic(),
-                )
+                left = contest.left(seed)
+                missing = contest.missing(seed)
+                began = time.monotonic()
                 if seed and (len(left) == 1 or not self._has_time_for(len(left))):
                     break
                 self.callback.said(
@@ -759,10 +753,8 @@ class AutoRun:
     def _images_of_contest(
         self, settings: Mapping[str, Any]
     ) -> tuple[EvaluationData, Sequence[Tensor | None]]:
-        config, trains_on_val = (
-            self._searched_with(settings),
-            settings.get("train_size") is None,
-        )
+        config = self._searched_with(settings)
+        trains_on_val = settings.get("train_size") is None
         # To read photographs may take longer than to train on them.
         key = config.side, config.train_size, config.val_size
         if key not in self._images:
@@ -805,7 +797,8 @@ class AutoRun:
         """Train with the chosen row and with those to compare it with, and measure the
         test images.
         """
-        record, folder = self.record, self.folder / TEST_FOLDER
+        record = self.record
+        folder = self.folder / TEST_FOLDER
         chosen = record.chosen or (RANDAUGMENT if self.found is None else FOUND)
         against = [
             name
@@ -849,8 +842,11 @@ class AutoRun:
 
         fewest_trainings: those for which there must be time.
         """
-        record, folder, config = self.record, self.folder / TEST_FOLDER, self.config
-        n_seeds, n_rows = self._seeds_of_test(1 + len(against)), 1 + len(against)
+        record = self.record
+        folder = self.folder / TEST_FOLDER
+        config = self.config
+        n_seeds = self._seeds_of_test(1 + len(against))
+        n_rows = 1 + len(against)
         self.phases.plan(
             TEST, n_seeds * n_rows * record.training_seconds / record.n_jobs
         )

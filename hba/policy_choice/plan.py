@@ -206,10 +206,8 @@ def planned(
     named_rows(RECIPES[NONE].make(), settings.get("against", ()))
     if is_random := source_of_weights(given.get("pretrained", TIMM)) is None:
         given.pop("pretrained")
-    device, n_threads = (
-        find_device(given.get("device", "auto")),
-        torch.get_num_threads(),
-    )
+    device = find_device(given.get("device", "auto"))
+    n_threads = torch.get_num_threads()
     budget, words = budget_of(budget_seconds, device, is_example=data is None)
     say(words)
     config = DataConfig.make(
@@ -238,10 +236,8 @@ def planned(
     how = (seen, left / trainings, device, max(1, n_threads // n_jobs), of_network)
     sizes = [size_of_example(*how)] if is_example else sizes_of(how, models, given)
     sizes = in_memory(sizes, given, of_network)
-    seconds, extent = (
-        max(size.seconds for size in sizes),
-        extent._replace(networks=min(extent.networks, len(sizes))),
-    )
+    seconds = max(size.seconds for size in sizes)
+    extent = extent._replace(networks=min(extent.networks, len(sizes)))
     least_extent = LEAST._replace(search=extent.search)
     least = start + seconds * sum(least_extent.trainings(n_jobs).values())
     if least > budget and not is_example:
@@ -388,7 +384,8 @@ def sizes_of(
 
     how: arguments of training_size. Raises SettingsError if no training fits.
     """
-    found, problem = list[TrainingSize](), list[SettingsError]()
+    found = list[TrainingSize]()
+    problem = list[SettingsError]()
     if not (models and {"model", "pretrained", "freeze"} & {*given}):
         try:
             found.append(training_size(*how))
@@ -415,7 +412,8 @@ def counts_of(settings: Mapping[str, Any], data: str) -> dict[str, int]:
             "hba auto compares recipes for grey and color images; for images with other"
             " channels, use hba search"
         )
-    labels, n = source.train.labels, len(source.class_names)
+    labels = source.train.labels
+    n = len(source.class_names)
     counts = task_of(labels).counts(labels, n)
     return dict(zip(source.class_names, counts.tolist(), strict=True))
 
@@ -424,10 +422,8 @@ def unset(data: str) -> dict[str, Any]:
     """Defaults of the settings in a data set's preset, which is for trainings of
     another size.
     """
-    of_preset, fields = (
-        SEARCH_PRESETS.get(DEFAULT_PRESETS.get(data, ""), {}),
-        SearchConfig.model_fields,
-    )
+    of_preset = SEARCH_PRESETS.get(DEFAULT_PRESETS.get(data, ""), {})
+    fields = SearchConfig.model_fields
     return {
         name: fields[name].default
         for name in of_preset
@@ -445,10 +441,8 @@ def in_memory(
 
     of_network: what `sized` returns. Raises SettingsError if there are none.
     """
-    kept, found = (
-        {name: given[name] for name in ("model", "image_size") if name in given},
-        list[TrainingSize](),
-    )
+    kept = {name: given[name] for name in ("model", "image_size") if name in given}
+    found = list[TrainingSize]()
     for one in sizes:
         side = int(one.settings.get("image_size") or of_network["image_size"])
         if not given.get("stream") and 3 * one.n_images * side**2 <= STREAM_ABOVE_BYTES:
@@ -472,12 +466,10 @@ def sized(
     """
     if "model" not in own:
         return dict(given)
-    network, side = (
-        own["model"],
-        DataConfig.make(
-            {"data": given["data"], "image_size": given.get("image_size")}
-        ).side,
-    )
+    network = own["model"]
+    side = DataConfig.make(
+        {"data": given["data"], "image_size": given.get("image_size")}
+    ).side
     images = LabelledImages(
         torch.zeros(2, 3, side, side, dtype=torch.uint8),
         torch.zeros(2, dtype=torch.int64),

@@ -16,7 +16,10 @@ from hba.policy_search.training_size import TrainingSize
 from hba.report.run import AUTO_NAME
 from hba.utils.files import read_text, reason_of, write_text
 
-NETWORK, SEARCH, CONTEST, TEST = "network", "search", "contest", "test"
+NETWORK = "network"
+SEARCH = "search"
+CONTEST = "contest"
+TEST = "test"
 PHASES = (NETWORK, SEARCH, CONTEST, TEST)
 """The phases of a run, in order."""
 FAR_SHARE = 0.4

@@ -125,7 +125,8 @@ class TensorBoardLogger(EvaluationCallback):
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self._folder, self._writer_class = Path(folder), event_writer_class()
+        self._folder = Path(folder)
+        self._writer_class = event_writer_class()
 
     def training_done(
         self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]

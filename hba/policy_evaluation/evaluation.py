@@ -206,7 +206,8 @@ def _read_and_check(
     """Read the images. Finds mistakes in the user's own objects before the first
     training, not after an hour.
     """
-    config, own_network = rows[0].config, rows[0].own_network
+    config = rows[0].config
+    own_network = rows[0].own_network
     if isinstance(data, EvaluationData):
         images = data
     else:
@@ -256,11 +257,11 @@ def _train_all(
     keep_network: keep the network of the first row and seed. If it is missing, this
     training runs again.
     """
-    folder, stored, missing = run.folder, run.stored, run.missing()
-    first, is_trained = (
-        run.config.first_seed,
-        run.config.first_seed in run.result.rows[0].seeds,
-    )
+    folder = run.folder
+    stored = run.stored
+    missing = run.missing()
+    first = run.config.first_seed
+    is_trained = run.config.first_seed in run.result.rows[0].seeds
     if is_trained and keep_network:
         keep_network = collectives.broadcast_from_rank0(
             lambda: folder is not None and not is_kept(folder)
@@ -340,10 +341,8 @@ def _identity(row: RowConfig) -> tuple[str, ...]:
             mode="json", exclude={*FREE_SETTINGS, "first_seed", "data", "device"}
         )
     )
-    network, start = (
-        row.own_network and row.own_network.definition,
-        row.start and row.start.sha256,
-    )
+    network = row.own_network and row.own_network.definition
+    start = row.start and row.start.sha256
     return settings, row.name, row.definition, str(network), str(start)
 
 

@@ -52,10 +52,8 @@ def leakage_reports(
 def _count(
     schedule: Schedule, config: EvaluationConfig, data: EvaluationData, in_memory: bool
 ) -> SeenCount | None:
-    settings, seen = (
-        settings_of(schedule),
-        SeenImages.from_json(schedule.provenance.get("images_seen")),
-    )
+    settings = settings_of(schedule)
+    seen = SeenImages.from_json(schedule.provenance.get("images_seen"))
     if config.data not in DATASET_NAMES or in_memory:
         tested = hashes_of(data.listing, (data.test,))
         return (
@@ -75,7 +73,8 @@ def _count(
                 if name in settings
             }
         )
-        source, its_source = find_source(config), find_source(searched)
+        source = find_source(config)
+        its_source = find_source(searched)
         # A search never opens the dataset's own test split.
         if source.test is not None or (searched.split_seed, searched.classes) == (
             config.split_seed,

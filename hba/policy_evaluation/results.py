@@ -58,7 +58,9 @@ class Evaluation:
     stored: EvaluationResult | None
 
     def __post_init__(self) -> None:
-        self._began, train, stored = time.monotonic(), self.data.train, self.stored
+        self._began = time.monotonic()
+        train = self.data.train
+        stored = self.stored
         rows = {
             row.name: EvaluationRow(name=row.name, definition=row.definition)
             for row in self.rows
@@ -79,7 +81,8 @@ class Evaluation:
             )
             kept = {name: getattr(stored, name) for name in (*kept, "wall_seconds")}
             rows |= {row.name: row for row in stored.rows}
-        own_network, start = self.rows[0].own_network, self.rows[0].start
+        own_network = self.rows[0].own_network
+        start = self.rows[0].start
         self.result = EvaluationResult(
             class_names=self.data.class_names,
             rows=tuple(rows.values()),
@@ -181,8 +184,10 @@ def stored_results(
     if (is_begun and not path.exists()) or not resumes(resume, path):
         return None
     stored = read_results(path)
-    before, names = stored.config, [row.name for row in stored.rows]
-    own_network, start = rows[0].own_network, rows[0].start
+    before = stored.config
+    names = [row.name for row in stored.rows]
+    own_network = rows[0].own_network
+    start = rows[0].start
     check_same("pretrained weights", stored.pretrained, start and start.sha256, folder)
     for name in EvaluationConfig.model_fields:
         # The hash of the images covers the effect of skip_broken.
