@@ -8,6 +8,7 @@ import shutil
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +192,7 @@ class AutoRun:
                 CONTEST: self.contest,
                 TEST: self.test,
             }[name]
-            stopped = tuple(one for one in self.record.stopped if one != name)
+            stopped = tuple(phase for phase in self.record.stopped if phase != name)
             # An earlier stop of this phase is over.
             of_stop = f"The {name} was stopped "
             notes = tuple(
@@ -270,7 +271,9 @@ class AutoRun:
             names = "; ".join(candidates[number].name for number in numbers)
             self.callback.said(f"Networks on validation images: {names}")
             while missing := [
-                one for one in numbers if self.record.candidates[one].loss is None
+                number
+                for number in numbers
+                if self.record.candidates[number].loss is None
             ]:
                 try:
                     self._train_candidates(missing, outcomes)
@@ -287,16 +290,22 @@ class AutoRun:
     ) -> None:
         """Take over the settings of the best candidate."""
         best = networks.best_of(self.record.candidates, numbers, self.record.linear)
-        one = self.record.candidates[best]
-        seconds = one.seconds
-        epochs = int({**self.record.settings, **one.settings}["epochs"])
-        if one.took is not None:
+        candidate = self.record.candidates[best]
+        seconds = candidate.seconds
+        epochs = int({**self.record.settings, **candidate.settings}["epochs"])
+        if candidate.took is not None:
             # Steps that were timed alone tell the time of a training only roughly.
-            seconds = one.took / CONTEST_SHARE
-            share = self._share_of_epochs(seconds) if "epochs" in one.settings else 1.0
+            seconds = candidate.took / CONTEST_SHARE
+            share = (
+                self._share_of_epochs(seconds)
+                if "epochs" in candidate.settings
+                else 1.0
+            )
             if not 1 / LARGEST_CHANGE < share < LARGEST_CHANGE:
                 longest = (
-                    MOST_FINE_TUNING if one.settings.get("pretrained") else MOST_EPOCHS
+                    MOST_FINE_TUNING
+                    if candidate.settings.get("pretrained")
+                    else MOST_EPOCHS
                 )
                 epochs, before = max(2, min(longest, round(share * epochs))), epochs
                 seconds *= epochs / before
@@ -307,25 +316,25 @@ class AutoRun:
                 RANDAUGMENT, 0, outcomes[best]
             )
         self._images.clear()
-        used = {**self.record.settings, **one.settings, "epochs": epochs}
+        settings = {**self.record.settings, **candidate.settings, "epochs": epochs}
         plan = (
             *self.record.plan,
-            *one.reasons,
+            *candidate.reasons,
         )
         self.note(
             network=best,
-            settings=used,
-            n_images=one.n_images,
+            settings=settings,
+            n_images=candidate.n_images,
             training_seconds=max(seconds, 1e-3),
             plan=plan,
         )
         reached = (
             "not compared"
-            if one.error_percent is None
-            else f"{one.error_percent:.1f} % validation error"
+            if candidate.error_percent is None
+            else f"{candidate.error_percent:.1f} % validation error"
         )
         self.callback.said(
-            f"Network: {one.name}, {reached}; {counted(epochs, 'epoch')}"
+            f"Network: {candidate.name}, {reached}; {counted(epochs, 'epoch')}"
             f" ({self._clock()})"
         )
 
@@ -440,12 +449,16 @@ class AutoRun:
             None,
         )
         for number in numbers:
-            one = self.record.candidates[number]
-            settings = {**self.record.settings, **one.settings}
-            config = self._config_of(settings, one.n_images)
+            candidate = self.record.candidates[number]
+            settings = {**self.record.settings, **candidate.settings}
+            config = self._config_of(settings, candidate.n_images)
             images, (held_out, *_) = self._images_of_contest(settings)
             (row,) = row_configs(
-                {one.name: schedule}, schedule, config, None, config.network_start()
+                {candidate.name: schedule},
+                schedule,
+                config,
+                None,
+                config.network_start(),
             )
             # The first of the contest, which may so use the training of the chosen
             # network.
@@ -487,8 +500,8 @@ class AutoRun:
             images: Any = data.train
             # Images with a validation split of their own have no folds.
             parts = [
-                torch.arange(len(images))[::N_FOLDS] if one is None else one
-                for one in folds
+                torch.arange(len(images))[::N_FOLDS] if fold is None else fold
+                for fold in folds
             ]
             return images, parts, len(data.class_names)
 
@@ -513,31 +526,28 @@ class AutoRun:
         steps = SearchSteps(self.phases, SEARCH, lambda: self.seconds_left < least)
         is_begun = (folder / CONFIG_NAME).exists()
         jobs = None if self.cluster else record.n_jobs
-        how: dict[str, Any] = {"jobs": jobs, "cluster": self.cluster, "callback": steps}
         settings = {} if is_begun else self._settings_of_search()
         try:
             images = record.data if self.datasets is None else self.datasets[0]
             result = search(
-                images, out=folder, resume=is_begun, **self.own, **how, **settings
+                images,
+                out=folder,
+                resume=is_begun,
+                jobs=jobs,
+                cluster=self.cluster,
+                callback=steps,
+                **self.own,
+                **settings,
             )
         except DivergedError as error:
-            self.note(
-                notes=(
-                    *record.notes,
-                    f"The search stopped, so only recipes were compared: {error}",
-                )
-            )
+            line = f"The search stopped, so only recipes were compared: {error}"
+            self.note(notes=(*record.notes, line))
             return
         if not result.finished:
-            self.note(
-                notes=(
-                    *record.notes,
-                    (
-                        "The search took longer than planned, and ended before its last"
-                        " epoch"
-                    ),
-                )
+            line = (
+                "The search took longer than planned, and ended before its last epoch"
             )
+            self.note(notes=(*record.notes, line))
         race = (
             RaceFindings.of(result.schedule.provenance)
             if result.schedule is not None
@@ -602,17 +612,17 @@ class AutoRun:
             "val_size",
             *(["model"] if self._own_network else []),
         }
-        found = {name: of_search[name] for name in names if name in of_search}
+        values = {name: of_search[name] for name in names if name in of_search}
         train_size = settings.get("train_size")
         own_val = self._has_own_val
         # The planned images, and no validation images in addition to a part of the
         # training images.
-        found["train_size"] = train_size and (train_size if own_val else n_images)
+        values["train_size"] = train_size and (train_size if own_val else n_images)
         with_val = own_val and train_size is None
         # Trainings after a search may have fewer epochs than it had.
-        found["epochs"] = settings.get("epochs", found["epochs"])
+        values["epochs"] = settings.get("epochs", values["epochs"])
         return EvaluationConfig.make(
-            {**found, "data": self.record.data, "with_val": with_val, **of_test}
+            {**values, "data": self.record.data, "with_val": with_val, **of_test}
         )
 
     def contest(self) -> None:
@@ -657,11 +667,12 @@ class AutoRun:
             for row in row_configs(makes, makes[RANDAUGMENT], config, *of_networks)
         }
         data, held_out = self._images_of_contest(record.settings)
-        how: dict[str, Any] = {
-            "file": self.folder / CONTEST_NAME,
-            "has_same_images": held_out == [None],
-        }
-        contest = Contest.begun(rows_of_contest(found, extent.rows), **how)
+        begun = partial(
+            Contest.begun,
+            file=self.folder / CONTEST_NAME,
+            has_same_images=held_out == [None],
+        )
+        contest = begun(rows_of_contest(found, extent.rows))
         steps = config.epochs * max(
             1, int(CONTEST_SHARE * len(data.train)) // config.batch_size
         )
@@ -738,7 +749,7 @@ class AutoRun:
                         extent=(fewer, *extent[1:]),
                         notes=(*self.record.notes, left_out),
                     )
-                    contest = Contest.begun(rows_of_contest(found, fewer), **how)
+                    contest = begun(rows_of_contest(found, fewer))
         self.note(rows=tuple(contest.table()), chosen=contest.best)
         self.callback.said(
             f"Contest: {contest.best} is chosen by validation images ({self._clock()})"
@@ -859,7 +870,7 @@ class AutoRun:
         idle |= (
             {*DataConfig.model_fields} - {*READ_SETTINGS} if self.datasets else set()
         )
-        given = {**config.model_dump(exclude=idle), "seeds": n_seeds}
+        settings = {**config.model_dump(exclude=idle), "seeds": n_seeds}
 
         def pace_of(steps_per_training: int) -> Pace | None:
             return self._pace(
@@ -884,7 +895,7 @@ class AutoRun:
             callback=EvaluationSteps(
                 self.phases, TEST, lambda: self.seconds_left < 0, pace_of
             ),
-            **given,
+            **settings,
         )
 
     def _test_linear_layer(self) -> None:
@@ -900,18 +911,18 @@ class AutoRun:
         data = load_evaluation_data(
             config, self.callback.images_read, self.datasets, with_val=config.with_val
         )
-        found = tested(
+        measured = tested(
             FrozenFeatures(best.model, best.source, best.side, data.train.device),
             data.in_color(),
         )
         self.note(
             linear=tuple(
-                one.model_copy(update=found) if one == best else one
-                for one in self.record.linear
+                layer.model_copy(update=measured) if layer == best else layer
+                for layer in self.record.linear
             )
         )
         self.callback.said(
-            f"Test, {best.name}: {found['test_percent']:.2f} % test error"
+            f"Test, {best.name}: {measured['test_percent']:.2f} % test error"
         )
 
     def _clock(self) -> str:
