@@ -300,11 +300,11 @@ def _policy(chosen: str, run: AutoRun) -> Schedule:
     """The best row. A recipe gets the settings and the images of the run, like the
     policy of a search.
     """
-    found = run.found
-    if chosen == FOUND and found is not None:
-        return found
+    searched = run.found
+    if chosen == FOUND and searched is not None:
+        return searched
     recipe = RECIPES[chosen].make()
-    if found is None:
+    if searched is None:
         return recipe
     names = (
         "dataset",
@@ -317,10 +317,10 @@ def _policy(chosen: str, run: AutoRun) -> Schedule:
         "settings",
     )
     of_run = {
-        name: found.provenance[name] for name in names if name in found.provenance
+        name: searched.provenance[name] for name in names if name in searched.provenance
     }
     # Trainings fill what a recipe uncovers with the mean color of the images, as the
     # search does.
     return dataclasses.replace(
-        recipe, fill=found.fill, provenance={**of_run, **recipe.provenance}
+        recipe, fill=searched.fill, provenance={**of_run, **recipe.provenance}
     )

@@ -88,20 +88,22 @@ class Contest:
         rows: Sequence[str], file: Path, *, has_same_images: bool = False
     ) -> "Contest":
         """A new contest, or the one in the file; RunError if that cannot be read."""
-        found = Contest(tuple(rows), file, has_same_images, {name: {} for name in rows})
+        contest = Contest(
+            tuple(rows), file, has_same_images, {name: {} for name in rows}
+        )
         if file.exists():
             try:
                 for name, of_row in json.loads(read_text(file)).items():
-                    found.outcomes[name] = {
-                        int(seed): Outcome(tuple(one), error)
-                        for seed, (one, error) in of_row.items()
+                    contest.outcomes[name] = {
+                        int(seed): Outcome(tuple(losses), error)
+                        for seed, (losses, error) in of_row.items()
                     }
             except Exception as error:
                 raise RunError(
                     f"{file} cannot be read ({reason_of(error)}); remove it to start"
                     " the contest again"
                 ) from None
-        return found
+        return contest
 
     def add(self, row: str, seed: int, outcome: Outcome) -> None:
         self.outcomes[row][seed] = outcome
@@ -145,14 +147,14 @@ class Contest:
         """
         if not self.n_seeds:
             return None
-        first, *others = self.left(self.n_seeds)
-        if first != FOUND or not others:
+        first, *following = self.left(self.n_seeds)
+        if first != FOUND or not following:
             return first
-        losses = self.losses([first, others[0]], self.n_seeds)
+        losses = self.losses([first, following[0]], self.n_seeds)
         mean, error = mean_and_error(
-            losses[others[0]], losses[first], self.has_same_images
+            losses[following[0]], losses[first], self.has_same_images
         )
-        return first if mean > error else others[0]
+        return first if mean > error else following[0]
 
     def table(self) -> list[dict[str, Any]]:
         """For each row, mean calibrated loss and error of each seed, and after how many
@@ -167,13 +169,15 @@ class Contest:
             {
                 "name": row,
                 "losses": {
-                    str(seed): round(float(np.mean(one.losses)), DIGITS)
-                    for seed, one in found.items()
+                    str(seed): round(float(np.mean(outcome.losses)), DIGITS)
+                    for seed, outcome in outcomes.items()
                 },
-                "errors": {str(seed): one.error for seed, one in found.items()},
+                "errors": {
+                    str(seed): outcome.error for seed, outcome in outcomes.items()
+                },
                 "dropped_after": ends.get(row),
             }
-            for row, found in self.outcomes.items()
+            for row, outcomes in self.outcomes.items()
         ]
 
 
@@ -199,11 +203,13 @@ def mean_and_error(
     """Mean and standard error of the difference of two rows, over the images of all
     seeds, and over several seeds.
     """
-    differences = [one - other for one, other in zip(losses, minus, strict=True)]
+    differences = [
+        of_row - of_other for of_row, of_other in zip(losses, minus, strict=True)
+    ]
     by_image = (
         np.mean(differences, axis=0) if has_same_images else np.concatenate(differences)
     )
-    by_seed = [one.mean() for one in differences]
+    by_seed = [difference.mean() for difference in differences]
     variance = by_image.var(ddof=1) / len(by_image)
     variance += np.var(by_seed, ddof=1) / len(by_seed) if len(by_seed) > 1 else 0.0
     return float(by_image.mean()), float(variance**0.5)
@@ -256,12 +262,12 @@ def contest_data(
     strata = task_of(labels).strata(labels)
     counts = np.bincount(strata)
     most = int(counts.max())
-    kind = KFold if len(counts) == 1 or most < 2 else StratifiedKFold
+    splitter = KFold if len(counts) == 1 or most < 2 else StratifiedKFold
     with warnings.catch_warnings():
         # Classes may have fewer images than there are folds.
         warnings.simplefilter("ignore", UserWarning)
         n_folds = max(2, min(N_VAL_FOLDS if has_own_val else N_FOLDS, most))
-        parts = kind(n_folds, shuffle=True, random_state=0).split(strata, strata)
+        parts = splitter(n_folds, shuffle=True, random_state=0).split(strata, strata)
         folds = [first + torch.from_numpy(held_out) for _, held_out in parts]
     return EvaluationData(data.name, data.class_names, images, images), folds
 
@@ -323,20 +329,20 @@ def train_and_compare(
         kept = torch.ones(len(images), dtype=torch.bool)
         kept[held_out] = False
         parts = [
-            LabelledImages(images.images[one], images.labels[one])
-            for one in (kept, held_out)
+            LabelledImages(images.images[places], images.labels[places])
+            for places in (kept, held_out)
         ]
         data = EvaluationData(data.name, data.class_names, *parts)
     test = data.test.opened()
     try:
-        found = train_row(row, seed, checkpoint, data, on_step)
+        trained = train_row(row, seed, checkpoint, data, on_step)
     except DivergedError:
         return Outcome((DIVERGED,) * len(test), 100.0)
     preprocessing = Preprocessing.of(
         data.train, row.config.baseline_augmentation(), row.config.colors_of_network()
     )
-    logits, labels = logits_of(found.network, test, preprocessing.measure)
+    logits, labels = logits_of(trained.network, test, preprocessing.measure)
     losses = task_of(labels).losses(calibrated(logits, labels), labels).cpu().tolist()
     return Outcome(
-        tuple(round(one, DIGITS) for one in losses), found.test.error_percent
+        tuple(round(loss, DIGITS) for loss in losses), trained.test.error_percent
     )

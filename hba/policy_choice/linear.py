@@ -36,23 +36,20 @@ class FrozenFeatures:
         self.network: Any = (
             build_model(model, 2, 0, side, Start.of(model, source)).to(device).eval()
         )
-        found = timm_config(model)
-        self.mean, self.std = (
-            torch.tensor(one, device=device)[:, None, None]
-            for one in (found.mean, found.std)
-        )
+        colors = timm_config(model)
+        self.mean = torch.tensor(colors.mean, device=device)[:, None, None]
+        self.std = torch.tensor(colors.std, device=device)[:, None, None]
 
     @torch.no_grad()
     def of(self, images: LabelledImages) -> np.ndarray:
         """Features (N, n) of images in color. SettingsError if some are not finite."""
-        found = []
+        of_batches = []
         for batch, _ in images.once(measure_batch_size(images.image_size)):
             inputs = (as_floats(batch.to(self.mean.device)) - self.mean) / self.std
             features = self.network.forward_features(inputs)
-            found.append(
-                self.network.forward_head(features, pre_logits=True).float().cpu()
-            )
-        features = torch.cat(found)
+            pooled = self.network.forward_head(features, pre_logits=True)
+            of_batches.append(pooled.float().cpu())
+        features = torch.cat(of_batches)
         if not features.isfinite().all():
             raise SettingsError(
                 f"the pretrained weights of {self.model} give features that are not"

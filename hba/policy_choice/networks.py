@@ -51,18 +51,18 @@ def linear_results(
     They include larger sides than the candidates have, as long as all of it takes about
     this many seconds.
     """
-    found = list[LinearResult]()
+    results = list[LinearResult]()
     began = time.monotonic()
     models = dict.fromkeys(
-        (one.settings["model"], one.settings["pretrained"])
-        for one in pretrained(candidates)
+        (candidate.settings["model"], candidate.settings["pretrained"])
+        for candidate in pretrained(candidates)
     )
     for model, source in models:
-        sides = sorted(
-            {one.settings["image_size"] for one in pretrained(candidates, model)}
-        )
+        of_model = pretrained(candidates, model)
+        sides = sorted({candidate.settings["image_size"] for candidate in of_model})
+        larger_sides = [side for side in PRETRAINED_SIDES if side > sides[-1]]
         took = 0.0
-        for side in [*sides, *(one for one in PRETRAINED_SIDES if one > sides[-1])]:
+        for side in [*sides, *larger_sides]:
             started = time.monotonic()
             if side > sides[-1] and started - began + 2 * took > seconds:
                 break
@@ -79,23 +79,17 @@ def linear_results(
                 features, images.labels, folds[:MOST_FOLDS], n_classes
             )
             took = time.monotonic() - started
-            share = float(
-                torch.bincount(labels).max() / len(labels)
-                if labels.ndim == 1
-                else labels.float().mean()
+            task = task_of(labels)
+            result = LinearResult(
+                model=model,
+                source=source,
+                side=side,
+                error_percent=round(100 * float(task.error_share(scores, labels)), 2),
+                guess_percent=round(100 * float(task.guessing_error(labels)), 2),
+                seconds=round(took, 2),
             )
-            errors = {
-                "error_percent": 100
-                * float(task_of(labels).error_share(scores, labels)),
-                "guess_percent": 100 * (1 - share),
-            }
-            measured = {
-                name: round(one, 2) for name, one in {**errors, "seconds": took}.items()
-            }
-            found.append(
-                LinearResult(model=model, source=source, side=side, **measured)
-            )
-    return found
+            results.append(result)
+    return results
 
 
 def pretrained(
@@ -103,9 +97,10 @@ def pretrained(
 ) -> list[Candidate]:
     """The candidates with pretrained weights, of all models or of one."""
     return [
-        one
-        for one in candidates
-        if one.settings.get("pretrained") and model in (None, one.settings["model"])
+        candidate
+        for candidate in candidates
+        if candidate.settings.get("pretrained")
+        and model in (None, candidate.settings["model"])
     ]
 
 
@@ -119,17 +114,17 @@ def to_train(
     its features tell little. After the first of the best size comes the first of the
     second, then the second of the best, and so on.
     """
-    results = {(one.model, one.side): one for one in linear}
+    results = {(result.model, result.side): result for result in linear}
     random = [
         number
-        for number, one in enumerate(candidates)
-        if not one.settings.get("pretrained")
+        for number, candidate in enumerate(candidates)
+        if not candidate.settings.get("pretrained")
     ]
     of_place = dict[tuple[str, int], list[int]]()
-    for number, one in enumerate(candidates):
+    for number, candidate in enumerate(candidates):
         if number not in random:
             of_place.setdefault(
-                (one.settings["model"], one.settings["image_size"]), []
+                (candidate.settings["model"], candidate.settings["image_size"]), []
             ).append(number)
     ordered = sorted(of_place, key=lambda place: results[place].error_percent)
     order = list[tuple[int, int, int]]()
@@ -147,10 +142,14 @@ def best_of(
     """The number with the lowest loss; if none was trained, of pretrained weights whose
     features tell much.
     """
-    near = [*pretrained(candidates)] if any(not one.is_far for one in linear) else []
+    has_near = any(not result.is_far for result in linear)
+    near = pretrained(candidates) if has_near else []
 
-    def rank(one: Candidate) -> tuple[float, bool]:
-        return math.inf if one.loss is None else one.loss, one not in near
+    def rank(candidate: Candidate) -> tuple[float, bool]:
+        return (
+            math.inf if candidate.loss is None else candidate.loss,
+            candidate not in near,
+        )
 
     return min(numbers, key=lambda number: rank(candidates[number]))
 

@@ -62,6 +62,9 @@ class Classification(Task):
         shares = F.one_hot(labels).float().mean(dim=0)
         return 1 - shares.square().sum()
 
+    def guessing_error(self, labels: Tensor) -> Tensor:
+        return 1 - torch.bincount(labels).max() / len(labels)
+
     def members(self, labels: Tensor) -> Tensor:
         return F.one_hot(labels).T
 

@@ -66,6 +66,9 @@ class MultiLabel(Task):
         shares = labels.float().mean(dim=0)
         return (2 * shares * (1 - shares)).mean()
 
+    def guessing_error(self, labels: Tensor) -> Tensor:
+        return 1 - labels.float().mean()
+
     def members(self, labels: Tensor) -> Tensor:
         return labels.T
 

@@ -99,6 +99,10 @@ class Task(ABC):
         """The mean doubt () of a network that knows only how common each class is."""
 
     @abstractmethod
+    def guessing_error(self, labels: Tensor) -> Tensor:
+        """The error () in [0, 1] of an answer that is the same for all images."""
+
+    @abstractmethod
     def members(self, labels: Tensor) -> Tensor:
         """Which images belong to each class, (classes, N)."""
 

@@ -150,6 +150,15 @@ def test_doubts_are_those_of_who_guesses_and_of_who_knows(
     assert float(doubt) == pytest.approx(float(task.guessing_doubt(labels)), abs=1e-6)
 
 
+def test_the_error_of_guessing_is_that_of_one_answer_for_all(
+    task: Task, example: Example
+) -> None:
+    labels = example.labels
+    shares = task.members(labels).double().mean(1)
+    expected = 1 - (shares.max() if task.has_one_answer else shares.mean())
+    assert float(task.guessing_error(labels)) == pytest.approx(float(expected))
+
+
 def test_classes_are_counted_kept_and_found(task: Task, example: Example) -> None:
     labels = example.labels
     members = task.members(labels).bool().numpy()
