@@ -145,10 +145,10 @@ def seconds_for_onnx(budget: float) -> float:
 
 
 def budget_of(
-    given: float | None, device: torch.device, *, is_example: bool
+    seconds: float | None, device: torch.device, *, is_example: bool
 ) -> tuple[float, str]:
     """The budget in seconds, and in words. Raises SettingsError unless it is a time."""
-    if given is None:
+    if seconds is None:
         if is_example:
             return (
                 EXAMPLE_SECONDS,
@@ -165,66 +165,78 @@ def budget_of(
                 " (--budget)"
             ),
         )
-    if isinstance(given, bool) or not (
-        isinstance(given, int | float) and 0 < given < math.inf
+    if isinstance(seconds, bool) or not (
+        isinstance(seconds, int | float) and 0 < seconds < math.inf
     ):
         raise SettingsError(
-            f"budget_seconds must be a number of seconds above 0, got {given!r}"
+            f"budget_seconds must be a number of seconds above 0, got {seconds!r}"
         )
-    return float(given), f"At most {duration(given)}"
+    return float(seconds), f"At most {duration(seconds)}"
 
 
 def planned(
     data: str | None,
     budget_seconds: float | None,
     jobs: int | None,
-    own: Mapping[str, Any],
+    components: Mapping[str, Any],
     settings: Mapping[str, Any],
     say: Callable[[str], None],
     datasets: tuple[AnyDataset, AnyDataset] | None = None,
 ) -> AutoRecord:
     """Look at the images, time some steps, and choose the settings that are not given.
 
-    data: a path or a name; None is the example. own: the user's objects, by setting.
-    settings: the given ones, with `against`. datasets: the data in memory, if any.
-    Raises SettingsError if the time is too short.
+    Args:
+        data: A path or a name; None is the example.
+        budget_seconds: The time of the run; None for the default.
+        jobs: Trainings at a time; None for the default.
+        components: Network and search space of the user, by setting.
+        settings: Settings of the user, with `against`.
+        say: Takes each line of the plan.
+        datasets: Training and test data in memory, if any.
+
+    Raises:
+        SettingsError: If the time is too short.
     """
     began = time.monotonic()
-    given = {name: one for name, one in settings.items() if name not in OF_TEST}
+    values = {name: value for name, value in settings.items() if name not in OF_TEST}
     is_example = (
         data is None
         and budget_seconds is None
-        and not own
-        and not {*EXAMPLE_NETWORK, "pretrained"} & {*given}
+        and not components
+        and not {*EXAMPLE_NETWORK, "pretrained"} & {*values}
     )
     example = {
         **(EXAMPLE if data is None else {}),
         **(EXAMPLE_NETWORK if is_example else {}),
     }
-    given = resolved_data({**example, **given, "data": data or "digits"})
+    values = resolved_data({**example, **values, "data": data or "digits"})
     # Otherwise, an unknown name would raise an error only at the end.
     named_rows(RECIPES[NONE].make(), settings.get("against", ()))
-    if is_random := source_of_weights(given.get("pretrained", TIMM)) is None:
-        given.pop("pretrained")
-    device = find_device(given.get("device", "auto"))
+    if is_random := source_of_weights(values.get("pretrained", TIMM)) is None:
+        values.pop("pretrained")
+    device = find_device(values.get("device", "auto"))
     n_threads = torch.get_num_threads()
     budget, words = budget_of(budget_seconds, device, is_example=data is None)
     say(words)
     config = DataConfig.make(
-        {name: one for name, one in given.items() if name in DataConfig.model_fields}
+        {
+            name: value
+            for name, value in values.items()
+            if name in DataConfig.model_fields
+        }
     )
-    counts = counts_of(given, given["data"]) if datasets is None else {}
-    seen = look(config, data=datasets)
-    for line in seen.sentences:
+    counts = counts_of(values, values["data"]) if datasets is None else {}
+    summary = look(config, data=datasets)
+    for line in summary.sentences:
         say(line)
     n_jobs = jobs or (default_jobs(device) if budget > SERIAL_SECONDS else 1)
     may_download = budget > SERIAL_SECONDS
     models: tuple[str, ...] = ()
-    if not is_random and "model" not in own:
+    if not is_random and "model" not in components:
         models = pretrained_models(
-            given, device, say, DOWNLOAD_SHARE * budget, may_download=may_download
+            values, device, say, DOWNLOAD_SHARE * budget, may_download=may_download
         )
-    extent = extent_of(budget, settings, models, search_cost(given, budget, n_jobs))
+    extent = extent_of(budget, settings, models, search_cost(values, budget, n_jobs))
     trainings = sum(extent.trainings(n_jobs).values())
     start = (5 if n_jobs > 1 else 1) * SECONDS_OF_PHASE + seconds_for_onnx(budget)
     if (left := PLANNED_SHARE * budget - start - (time.monotonic() - began)) <= 0:
@@ -232,10 +244,20 @@ def planned(
             f"the budget must leave time after a start of {start:.0f} s; give 1m, or"
             " more"
         )
-    of_network = sized(given, own, seen)
-    how = (seen, left / trainings, device, max(1, n_threads // n_jobs), of_network)
-    sizes = [size_of_example(*how)] if is_example else sizes_of(how, models, given)
-    sizes = in_memory(sizes, given, of_network)
+    of_network = sized(values, components, summary)
+    arguments = (
+        summary,
+        left / trainings,
+        device,
+        max(1, n_threads // n_jobs),
+        of_network,
+    )
+    sizes = (
+        [size_of_example(*arguments)]
+        if is_example
+        else sizes_of(arguments, models, values)
+    )
+    sizes = in_memory(sizes, values, of_network)
     seconds = max(size.seconds for size in sizes)
     extent = extent._replace(networks=min(extent.networks, len(sizes)))
     least_extent = LEAST._replace(search=extent.search)
@@ -252,33 +274,33 @@ def planned(
     lines.append(words_of_phases(extent, n_jobs, seconds))
     for line in lines:
         say(line)
-    used = {
+    all_values = {
         "baseline": "none",
-        **unset(given["data"]),
-        **given,
+        **unset(values["data"]),
+        **values,
         **(sizes[0].settings if len(sizes) == 1 else {}),
     }
     return AutoRecord(
-        data=given["data"],
+        data=values["data"],
         n_images=sizes[0].n_images,
         counts=counts,
-        settings={name: one for name, one in used.items() if name != "data"},
+        settings={name: value for name, value in all_values.items() if name != "data"},
         candidates=(
             tuple(Candidate(**size.model_dump()) for size in sizes)
             if len(sizes) > 1
             else ()
         ),
-        has_given_epochs="epochs" in given,
+        has_given_epochs="epochs" in values,
         of_test={
             **({"seeds": SEEDS_OF_EXAMPLE} if is_example else {}),
-            **{name: one for name, one in settings.items() if name in OF_TEST},
+            **{name: value for name, value in settings.items() if name in OF_TEST},
         },
         budget_seconds=budget,
         n_jobs=n_jobs,
         extent=extent,
         spent=time.monotonic() - began,
         training_seconds=max(seconds, 1e-3),
-        plan=(words, *seen.sentences, *lines),
+        plan=(words, *summary.sentences, *lines),
         command=shlex.join(
             [
                 "hba",
@@ -295,8 +317,10 @@ def search_cost(settings: Mapping[str, Any], budget: float, n_jobs: int) -> floa
     values = flattened(settings)
     algorithm = SearchConfig.find_algorithm(values)
     defaults = algorithm.settings_in_auto(budget, pretrained=False)
-    own = {name: values[name] for name in values.keys() & algorithm.model_fields.keys()}
-    return algorithm(**{**defaults, **own}).cost(n_jobs)
+    of_user = {
+        name: values[name] for name in values.keys() & algorithm.model_fields.keys()
+    }
+    return algorithm(**{**defaults, **of_user}).cost(n_jobs)
 
 
 def extent_of(
@@ -317,7 +341,7 @@ def extent_of(
 
 
 def pretrained_models(
-    given: Mapping[str, Any],
+    settings: Mapping[str, Any],
     device: torch.device,
     say: Callable[[str], None],
     seconds: float,
@@ -330,8 +354,8 @@ def pretrained_models(
     seconds: the most that downloads may take. Raises SettingsError for given weights
     that cannot be used.
     """
-    source = source_of_weights(given.get("pretrained", TIMM))
-    if "model" not in given:
+    source = source_of_weights(settings.get("pretrained", TIMM))
+    if "model" not in settings:
         if source != TIMM:
             raise SettingsError(
                 f"pretrained FILE needs the model of its weights, got {source}; give"
@@ -340,8 +364,8 @@ def pretrained_models(
         return usable_networks(
             device.type, say, may_download=may_download, seconds=seconds
         )
-    model = given["model"]
-    if "pretrained" not in given and model not in {*ON_CPU, *ON_GPU}:
+    model = settings["model"]
+    if "pretrained" not in settings and model not in {*ON_CPU, *ON_GPU}:
         return ()
     if source == TIMM:
         download_weights(model, say, seconds)
@@ -358,13 +382,13 @@ def size_of_example(
     seconds: float,
     device: torch.device,
     n_threads: int,
-    given: Mapping[str, Any],
+    settings: Mapping[str, Any],
 ) -> TrainingSize:
     """The training of the example, with fewer epochs on a slow or busy machine. The
     arguments are of training_size.
     """
     size = training_size(
-        look, seconds, device, n_threads, {**given, "epochs": MOST_EPOCHS_OF_EXAMPLE}
+        look, seconds, device, n_threads, {**settings, "epochs": MOST_EPOCHS_OF_EXAMPLE}
     )
     epochs = round(MOST_EPOCHS_OF_EXAMPLE * seconds / size.seconds)
     epochs = min(MOST_EPOCHS_OF_EXAMPLE, max(FEWEST_EPOCHS_OF_EXAMPLE, epochs))
@@ -377,36 +401,38 @@ def size_of_example(
 
 
 def sizes_of(
-    how: Any, models: Sequence[str], given: Mapping[str, Any]
+    arguments: Any, models: Sequence[str], settings: Mapping[str, Any]
 ) -> list[TrainingSize]:
     """The sizes of trainings from random weights, unless pretrained ones are asked for,
     and of the pretrained models.
 
-    how: arguments of training_size. Raises SettingsError if no training fits.
+    arguments: those of training_size. Raises SettingsError if no training fits.
     """
-    found = list[TrainingSize]()
+    sizes = list[TrainingSize]()
     problem = list[SettingsError]()
-    if not (models and {"model", "pretrained", "freeze"} & {*given}):
+    if not (models and {"model", "pretrained", "freeze"} & {*settings}):
         try:
-            found.append(training_size(*how))
+            sizes.append(training_size(*arguments))
         except SettingsError as error:
             problem.append(error)
     if models:
         try:
-            found += fine_tuning_sizes(models, *how)
+            sizes += fine_tuning_sizes(models, *arguments)
         except SettingsError as error:
             problem.append(error)
-    if not found:
+    if not sizes:
         raise problem[-1]
-    return found
+    return sizes
 
 
 def counts_of(settings: Mapping[str, Any], data: str) -> dict[str, int]:
     """Number of images per class, without the data's own validation or test split."""
-    own = {
-        name: one for name, one in settings.items() if name in DataConfig.model_fields
+    of_data = {
+        name: value
+        for name, value in settings.items()
+        if name in DataConfig.model_fields
     }
-    source = find_source(DataConfig.make({**own, "data": data}))
+    source = find_source(DataConfig.make({**of_data, "data": data}))
     if source.train.items.n_channels not in CHANNELS:
         raise DataError(
             "hba auto compares recipes for grey and color images; for images with other"
@@ -433,7 +459,7 @@ def unset(data: str) -> dict[str, Any]:
 
 def in_memory(
     sizes: Sequence[TrainingSize],
-    given: Mapping[str, Any],
+    settings: Mapping[str, Any],
     of_network: Mapping[str, Any],
 ) -> list[TrainingSize]:
     """The sizes whose images can be kept in memory, completed by the given network and
@@ -441,42 +467,49 @@ def in_memory(
 
     of_network: what `sized` returns. Raises SettingsError if there are none.
     """
-    kept = {name: given[name] for name in ("model", "image_size") if name in given}
-    found = list[TrainingSize]()
-    for one in sizes:
-        side = int(one.settings.get("image_size") or of_network["image_size"])
-        if not given.get("stream") and 3 * one.n_images * side**2 <= STREAM_ABOVE_BYTES:
-            found.append(one.model_copy(update={"settings": {**kept, **one.settings}}))
-    if not found:
+    kept = {
+        name: settings[name] for name in ("model", "image_size") if name in settings
+    }
+    fitting = list[TrainingSize]()
+    for size in sizes:
+        side = int(size.settings.get("image_size") or of_network["image_size"])
+        if (
+            not settings.get("stream")
+            and 3 * size.n_images * side**2 <= STREAM_ABOVE_BYTES
+        ):
+            fitting.append(
+                size.model_copy(update={"settings": {**kept, **size.settings}})
+            )
+    if not fitting:
         raise SettingsError(
             f"hba auto keeps all images in memory, but {sizes[0].n_images:,} of {side}"
             f" pixels need more than {STREAM_ABOVE_BYTES / 1e9:.0f} GB; choose a"
             " smaller --image-size or --train-size, and omit --stream"
         )
-    return found
+    return fitting
 
 
 def sized(
-    given: Mapping[str, Any], own: Mapping[str, Any], seen: Look
+    settings: Mapping[str, Any], components: Mapping[str, Any], summary: Look
 ) -> dict[str, Any]:
     """The settings that determine the size of a training. The user's own network gets
     images of the given side.
 
     Raises SettingsError if it cannot take them.
     """
-    if "model" not in own:
-        return dict(given)
-    network = own["model"]
+    if "model" not in components:
+        return dict(settings)
+    network = components["model"]
     side = DataConfig.make(
-        {"data": given["data"], "image_size": given.get("image_size")}
+        {"data": settings["data"], "image_size": settings.get("image_size")}
     ).side
     images = LabelledImages(
         torch.zeros(2, 3, side, side, dtype=torch.uint8),
         torch.zeros(2, dtype=torch.int64),
     )
-    CustomNetwork(network).check_takes(images, side, len(seen.class_names))
+    CustomNetwork(network).check_takes(images, side, len(summary.class_names))
     return {
-        **given,
+        **settings,
         "model": type(network).__name__,
         "image_size": side,
         "network": network,
@@ -484,13 +517,18 @@ def sized(
 
 
 def words_of_networks(sizes: Sequence[TrainingSize], extent: Extent) -> str:
-    found: dict[str, list[str]] = {}
+    sides_of_networks: dict[str, list[str]] = {}
     for size in sizes:
         weights = "pretrained" if "pretrained" in size.settings else "random weights"
-        sides = found.setdefault(f"{size.settings['model']} ({weights})", [])
-        sides += [one for one in [str(size.settings["image_size"])] if one not in sides]
+        sides = sides_of_networks.setdefault(
+            f"{size.settings['model']} ({weights})", []
+        )
+        sides += [
+            side for side in [str(size.settings["image_size"])] if side not in sides
+        ]
     listed = "; ".join(
-        f"{name} at {', '.join(sides)} pixels" for name, sides in found.items()
+        f"{name} at {', '.join(sides)} pixels"
+        for name, sides in sides_of_networks.items()
     )
     return (
         f"Networks to consider: {listed}; up to {extent.networks} of them are trained"
@@ -509,13 +547,13 @@ def words_of_phases(extent: Extent, n_jobs: int, seconds: float) -> str:
 
 def options(budget_seconds: float | None, settings: Mapping[str, Any]) -> Sequence[str]:
     """The settings as options of the command line."""
-    found = [] if budget_seconds is None else ["--budget", f"{budget_seconds:g}s"]
+    words = [] if budget_seconds is None else ["--budget", f"{budget_seconds:g}s"]
     for name, value in settings.items():
         flag = name.replace("_", "-")
         if isinstance(value, bool):
-            found.append(f"--{flag}" if value else f"--no-{flag}")
+            words.append(f"--{flag}" if value else f"--no-{flag}")
         else:
-            found += [
+            words += [
                 f"--{flag}",
                 (
                     ",".join(map(str, value))
@@ -523,4 +561,4 @@ def options(budget_seconds: float | None, settings: Mapping[str, Any]) -> Sequen
                     else str(value)
                 ),
             ]
-    return found
+    return words
