@@ -4,7 +4,7 @@ training step.
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import pydantic
@@ -24,6 +24,8 @@ from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
 from hba.utils.settings import DefaultText, Settings
 from hba.utils.text import first_of
+
+ConfigT = TypeVar("ConfigT", bound=CommonSearchConfig)
 
 
 class InitialRow(Settings):
@@ -202,7 +204,7 @@ class Algorithm(Settings):
         """
         return 4.0
 
-    def config_for_timing(self, config: CommonSearchConfig) -> CommonSearchConfig:
+    def config_for_timing(self, config: ConfigT) -> ConfigT:
         """Settings of a search whose first steps take as long as later ones."""
         return config
 

@@ -26,7 +26,7 @@ from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer, RMSprop
 
-from hba.algorithms.algorithm import Algorithm
+from hba.algorithms.algorithm import Algorithm, ConfigT
 from hba.algorithms.problem import SearchProblem
 from hba.algorithms.state import L, SearchState
 from hba.algorithms.update_schedule import OF_OPERATION, UpdateSchedule
@@ -155,7 +155,7 @@ class LambdaSteps(Algorithm):
             self.tried_steps,
         )
 
-    def config_for_timing(self, config: CommonSearchConfig) -> CommonSearchConfig:
+    def config_for_timing(self, config: ConfigT) -> ConfigT:
         algorithm = self.model_copy(update={"warm_up_epochs": 0})
         return config.model_copy(update={"algorithm": algorithm})
 

@@ -52,7 +52,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
-from hba.algorithms.algorithm import Algorithm, Count
+from hba.algorithms.algorithm import Algorithm, ConfigT, Count
 from hba.algorithms.lambda_steps import GradientState
 from hba.algorithms.lookahead import Lookahead
 from hba.algorithms.problem import ImageProblem
@@ -469,7 +469,7 @@ class Race(Algorithm):
         forks = 1.2 if n_jobs > 1 else 1.8
         return forks + (1.1 if self.tunes_strength else 0.0)
 
-    def config_for_timing(self, config: CommonSearchConfig) -> CommonSearchConfig:
+    def config_for_timing(self, config: ConfigT) -> ConfigT:
         # At its start, a race plans the learning rates of all epochs.
         return config.model_copy(update={"epochs": EPOCHS_FOR_TIMING})
 

@@ -110,7 +110,7 @@ class AutoRecord(pydantic.BaseModel, frozen=True):
     of_test: dict[str, Any]
     budget_seconds: float
     n_jobs: int
-    extent: tuple[int, ...]
+    extent: tuple[int | float, ...]
     candidates: tuple[Candidate, ...] = ()
     linear: tuple[LinearResult, ...] = ()
     network: int | None = None

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hba.tasks.linear import ridge_classifier
 from hba.tasks.mixed_labels import MixedLabels
-from hba.tasks.task import LinearLayer, Task
+from hba.tasks.task import LinearLayer, Task, TaskName
 
 SCORE_OF_UNKNOWN = -10.0
 """Output of a linear layer for a class without training images."""
@@ -19,7 +19,7 @@ SCORE_OF_UNKNOWN = -10.0
 class Classification(Task):
     """One class for each image: labels int64 (N,), outputs logits (N, classes)."""
 
-    name: ClassVar[str] = "classification"
+    name: ClassVar[TaskName] = "classification"
 
     def has_form(self, labels: Tensor | np.ndarray) -> bool:
         return labels.ndim == 1

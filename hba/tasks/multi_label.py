@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hba.tasks.linear import ridge_classifier
-from hba.tasks.task import LinearLayer, Task
+from hba.tasks.task import LinearLayer, Task, TaskName
 from hba.utils.devices import exact_device
 
 LIKELY = 0.5
@@ -23,7 +23,7 @@ class MultiLabel(Task):
     how likely one label is.
     """
 
-    name: ClassVar[str] = "multi-label"
+    name: ClassVar[TaskName] = "multi-label"
     error: ClassVar[str | None] = (
         "100 minus the mean average precision over the classes that have a positive"
     )

@@ -3,13 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from torch import Tensor
 
 from hba.tasks.mixed_labels import MixedLabels, mean_over_labels
 
+TaskName = Literal["classification", "multi-label"]
 LinearLayer = Callable[[np.ndarray], Tensor]
 """Maps features (N, n) to outputs (N, classes)."""
 
@@ -21,7 +22,7 @@ class Task(ABC):
     batch or of a data set, with one entry for each image.
     """
 
-    name: ClassVar[str]
+    name: ClassVar[TaskName]
     """Its name in files."""
     error: ClassVar[str | None] = None
     """Definition of the error in per cent; None for the share of wrong answers."""

@@ -28,6 +28,7 @@ from hba.errors import DataError, HbaWarning, RunError, SettingsError
 from hba.preprocessing import Baseline, Preprocessing
 from hba.schedule.file import problem_of
 from hba.tasks import TASKS, task_of
+from hba.tasks.task import TaskName
 from hba.training.custom_network import CustomNetwork, Given
 from hba.training.metrics import Measured, measure_batch_size
 from hba.utils.devices import VERSION, version_of
@@ -65,7 +66,7 @@ class NetworkInfo(pydantic.BaseModel, frozen=True):
     channels: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    task: Literal["classification", "multi-label"]
+    task: TaskName
     levels: tuple[float, float] | None
     test_error_percent: float
     test_images: int

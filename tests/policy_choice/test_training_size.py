@@ -26,7 +26,16 @@ CPU = torch.device("cpu")
 
 def look(side: int, n: int = 1000, *, is_grey: bool = False) -> Look:
     return Look(
-        "d", ("a", "b"), n, 0, n // 5, False, (n // 2, n // 2), False, side, is_grey
+        name="d",
+        class_names=("a", "b"),
+        n_train=n,
+        n_val=0,
+        n_test=n // 5,
+        has_own_test=False,
+        counts=(n // 2, n // 2),
+        noun="classes",
+        side=side,
+        is_grey=is_grey,
     )
 
 

@@ -231,7 +231,7 @@ def test_a_budget_and_a_plan_count_on_graphs(monkeypatch: pytest.MonkeyPatch) ->
     assert measured(context, 10.0, clock)[0] == pytest.approx(0.3 / 2)
     monkeypatch.setattr("time.perf_counter", clock)
     timer = StepTimer(
-        Look("d", ("a", "b"), 8, 0, 2, False, (4, 4), False, 8, False),
+        Look("d", ("a", "b"), 8, 0, 2, False, (4, 4), "classes", 8, False),
         4,
         torch.device("cpu"),
         1,
