@@ -129,8 +129,8 @@ class LabelledImages(Images):
         )
 
     def read(self, parts: Sequence[Tensor]) -> Generator[Batch]:
-        for part in parts:
-            yield self.images[part], self.labels[part]
+        for indices in parts:
+            yield self.images[indices], self.labels[indices]
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256()
@@ -186,27 +186,27 @@ class _Data:
         object.__setattr__(self, "class_names", tuple(map(str, self.class_names)))
         n_classes = len(self.class_names)
         shapes = {}
-        for name, part in self.parts.items():
+        for name, images in self.parts.items():
             # The class is checked, because an attribute of a test split that is not
             # read yet could read it.
-            if isinstance(part, Tensor) or not hasattr(type(part), "to"):
+            if isinstance(images, Tensor) or not hasattr(type(images), "to"):
                 raise DataError(
                     f"the {name} images must be hba.data.LabelledImages, got"
-                    f" {type(part).__name__}"
+                    f" {type(images).__name__}"
                 )
-            if not isinstance(part, LabelledImages):
+            if not isinstance(images, LabelledImages):
                 continue
-            labels = part.labels.cpu()
+            labels = images.labels.cpu()
             task = task_of(labels)
-            shapes[name] = (*part.images.shape[1:], task.name)
+            shapes[name] = (*images.images.shape[1:], task.name)
             if not task.fits(labels, n_classes):
                 rule = (
                     f"labels must be 0 to {n_classes - 1}, the numbers of the"
                     f" {n_classes} class names"
                 )
-                found = first_of(list(map(str, task.present(labels)))) or "none"
+                shown = first_of(list(map(str, task.present(labels)))) or "none"
                 raise DataError(
-                    f"{rule}, but the {name} images have the labels {found}"
+                    f"{rule}, but the {name} images have the labels {shown}"
                 )
         if len(set(shapes.values())) > 1:
             raise DataError(
@@ -225,29 +225,29 @@ class _Data:
     @property
     def left_out(self) -> tuple[SkippedFile, ...]:
         """Every file found to be unusable so far, with the reason; each once."""
-        of_parts = [item for part in self.parts.values() for item in part.left_out]
-        return tuple(dict.fromkeys([*self.not_images, *of_parts]))
+        unread = [item for images in self.parts.values() for item in images.left_out]
+        return tuple(dict.fromkeys([*self.not_images, *unread]))
 
     def in_color(self) -> Self:
         """Repeat the single channel of images in memory three times, because networks
         by name take colour images.
         """
 
-        def colored(part: Any) -> Any:
-            is_grey = isinstance(part, LabelledImages) and part.n_channels == 1
+        def colored(images: Any) -> Any:
+            is_grey = isinstance(images, LabelledImages) and images.n_channels == 1
             return (
-                replace(part, images=part.images.repeat(1, 3, 1, 1))
+                replace(images, images=images.images.repeat(1, 3, 1, 1))
                 if is_grey
-                else part
+                else images
             )
 
         return replace(
-            self, **{name: colored(part) for name, part in self.parts.items()}
+            self, **{name: colored(images) for name, images in self.parts.items()}
         )
 
     def to(self, device: torch.device) -> Self:
         return replace(
-            self, **{name: part.to(device) for name, part in self.parts.items()}
+            self, **{name: images.to(device) for name, images in self.parts.items()}
         )
 
 
@@ -286,10 +286,10 @@ def hashes_of(
     """
     if listing is not None:
         return listing[0].items.hashed_by, all_hashes(listing)
-    if not all(isinstance(part, LabelledImages) for part in parts):
+    if not all(isinstance(split, LabelledImages) for split in parts):
         return None
     return "pixels", (
-        hash_of_pixels(image) for part in parts for image in part.images.cpu().numpy()
+        hash_of_pixels(image) for split in parts for image in split.images.cpu().numpy()
     )
 
 
@@ -299,12 +299,12 @@ def mean_and_std(parts: Iterable[Tensor]) -> tuple[Colors, Colors]:
     """
     total = torch.zeros((), dtype=torch.int64)
     n_pixels = 0
-    for part in parts:
-        levels = part.to(torch.int32)
+    for batch in parts:
+        levels = batch.to(torch.int32)
         total = total + torch.stack(
             [levels.sum(dim=(0, 2, 3)), (levels * levels).sum(dim=(0, 2, 3))]
         )
-        n_pixels += part.numel() // part.shape[1]
+        n_pixels += batch.numel() // batch.shape[1]
     mean, mean_square = total.cpu().double() / n_pixels
     std = (mean_square - mean**2).clamp(min=0).sqrt()
     return (

@@ -82,7 +82,7 @@ def checked_labels(labels: Any, n_images: int) -> Tensor:
     return tensor.bool() if is_matrix else tensor.long()
 
 
-def as_tensor(values: Any, what: str) -> Tensor:
+def as_tensor(values: Any, name: str) -> Tensor:
     """Convert a tensor, array or sequence of numbers to a tensor. DataError for
     anything else.
     """
@@ -97,7 +97,7 @@ def as_tensor(values: Any, what: str) -> Tensor:
     except (TypeError, ValueError, RuntimeError):
         remedy = "to number text, use np.unique(names, return_inverse=True)[1]"
         raise DataError(
-            f"{what} must be a tensor or array of numbers, got {type(values).__name__};"
+            f"{name} must be a tensor or array of numbers, got {type(values).__name__};"
             f" {remedy}"
         ) from None
 
@@ -171,11 +171,11 @@ def classes_of(label: Any, separator: str | None, where: str) -> tuple[str, ...]
     Without a list and a separator, exactly one. DataError as class_name.
     """
     if isinstance(label, list):
-        return tuple(sorted({class_name(one, where) for one in label}))
+        return tuple(sorted({class_name(entry, where) for entry in label}))
     if separator is None or not isinstance(label, str | None):
         return (class_name(label, where),)
     parts = filter(None, map(str.strip, (label or "").split(separator)))
-    return tuple(sorted({class_name(one, where) for one in parts}))
+    return tuple(sorted({class_name(entry, where) for entry in parts}))
 
 
 def composed(name: str) -> str:
@@ -202,30 +202,30 @@ def warn_of_names(names: Sequence[str], data: object, is_multi: bool = False) ->
     if alike := [
         " and ".join(map(repr, group)) for group in groups.values() if len(group) > 1
     ]:
-        text = (
+        problem = (
             f"classes of {data} look alike but for case, spaces, _, - or leading zeros:"
             f" {', '.join(alike)}"
         )
         warnings.warn(
-            f"{text}; rename those that are the same class", HbaWarning, stacklevel=2
+            f"{problem}; rename those that are the same class", HbaWarning, stacklevel=2
         )
     for separator in () if is_multi else (";", "|", ","):
-        parts = {
-            name: {one.strip(" []'\"") for one in name.split(separator)}
+        candidates = {
+            name: {label.strip(" []'\"") for label in name.split(separator)}
             for name in names
         }
-        counts = Counter(itertools.chain(*parts.values()))
+        counts = Counter(itertools.chain(*candidates.values()))
         if lists := [
             name
-            for name, own in parts.items()
-            if len(own) > 1 and min(counts[one] for one in own) > 1
+            for name, labels in candidates.items()
+            if len(labels) > 1 and min(counts[label] for label in labels) > 1
         ]:
-            text = (
+            problem = (
                 f"labels of {data} such as {lists[0]!r} look like several labels of an"
                 " image"
             )
             warnings.warn(
-                f"{text}; use --label-separator {separator!r}, without brackets",
+                f"{problem}; use --label-separator {separator!r}, without brackets",
                 HbaWarning,
                 stacklevel=2,
             )
@@ -234,7 +234,7 @@ def warn_of_names(names: Sequence[str], data: object, is_multi: bool = False) ->
 def numbered(
     names: Sequence[tuple[str, ...]],
     class_names: Sequence[str],
-    part: str,
+    source: str,
     is_multi: bool = False,
 ) -> np.ndarray:
     """Labels (n,), the index of each image's class, or bool (n, classes). DataError for
@@ -242,14 +242,15 @@ def numbered(
     """
     number = {name: place for place, name in enumerate(class_names)}
     if unknown := sorted(
-        {name for of_image in names for name in of_image} - set(number)
+        {name for image_names in names for name in image_names} - set(number)
     ):
         raise DataError(
-            f"{part} has the class {unknown[0]!r}, which the training images do not"
+            f"{source} has the class {unknown[0]!r}, which the training images do not"
             " have; rename it"
         )
     if not is_multi:
         return np.array([number[name] for (name,) in names], dtype=np.int64)
     return np.array(
-        [[name in of_image for name in class_names] for of_image in names], dtype=bool
+        [[name in image_names for name in class_names] for image_names in names],
+        dtype=bool,
     )

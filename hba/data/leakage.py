@@ -78,13 +78,13 @@ class SeenImages:
 
     @staticmethod
     def of(kind: Kind, images: Iterable[ImageHash]) -> "SeenImages":
-        known = sorted(images, key=lambda image: image.key)
+        ordered = sorted(images, key=lambda image: image.key)
         pairs = [
             (image.key, content)
-            for image in known[:MOST_KEPT]
+            for image in ordered[:MOST_KEPT]
             if (content := image.content()) is not None
         ]
-        n_images = len(known) if len(known) > MOST_KEPT else len(pairs)
+        n_images = len(ordered) if len(ordered) > MOST_KEPT else len(pairs)
         return SeenImages(
             kind, n_images, np.array(pairs, dtype=np.uint32).reshape(-1, 2)
         )

@@ -46,13 +46,13 @@ class BatchStream:
         self.data = data
         self.batch_size = min(batch_size, len(data))
         if self.batch_size % size():
-            text = (
+            problem = (
                 f"a batch must be a multiple of the {size()} processes, got"
                 f" {self.batch_size}"
             )
             raise SettingsError(
-                f"{text}; set {setting} to one in a new run, or start another number of"
-                " processes"
+                f"{problem}; set {setting} to one in a new run, or start another"
+                " number of processes"
             )
         self.generator = torch.Generator(exact_device(data.device)).manual_seed(seed)
         self.order = self._new_order()
@@ -150,10 +150,10 @@ def received(content: bytes) -> ReadPart:
     try:
         images, broken = pickle.loads(content)
     except (OSError, RuntimeError, EOFError) as error:
-        text = (
+        problem = (
             f"the images of a reading process cannot be received ({reason_of(error)})"
         )
-        raise RunError(f"{text}; use fewer workers, or 0") from None
+        raise RunError(f"{problem}; use fewer workers, or 0") from None
     return torch.as_tensor(images), broken
 
 
@@ -227,18 +227,18 @@ class StreamedImages(Images):
         they cannot start.
         """
         with contextlib.closing(self._read(parts)) as results:
-            for part, (images, broken) in zip(parts, results, strict=True):
+            for indices, (images, broken) in zip(parts, results, strict=True):
                 if broken:
                     raise too_many_broken([broken[0][1]], len(images), len(self))
                 # Only from pinned memory does a copy not wait for the GPU.
                 source = images.pin_memory() if self.device.type == "cuda" else images
                 yield (
                     source.to(self.device, non_blocking=True),
-                    self.labels[part.to(self.device)],
+                    self.labels[indices.to(self.device)],
                 )
 
     def _read(self, parts: Sequence[Tensor]) -> Generator[ReadPart]:
-        numbers = [self.pool.numbers[part.cpu().numpy()] for part in parts]
+        numbers = [self.pool.numbers[indices.cpu().numpy()] for indices in parts]
         n_workers = min(self.workers, len(parts))
         if n_workers == 0:
             yield from map(self.pool.__getitem__, numbers)

@@ -71,10 +71,10 @@ class Look:
     def sentences(self) -> tuple[str, ...]:
         """Sentences for the user: size, balance, test split and copies."""
         n_images = self.n_train + (self.n_test or 0)
-        kind = "grey image" if self.is_grey else "image"
+        image_noun = "grey image" if self.is_grey else "image"
         size = f"{self.side:,} pixels on the shorter side (median)"
         classes = f"{len(self.class_names)} {self.noun}"
-        found = [f"{counted(n_images, kind)} with {classes}, {size}"]
+        sentences = [f"{counted(n_images, image_noun)} with {classes}, {size}"]
         fewest = min(self.counts)
         most = max(self.counts)
         if most > UNEVEN * fewest:
@@ -82,17 +82,17 @@ class Look:
                 printable(self.class_names[self.counts.index(count)])
                 for count in (fewest, most)
             )
-            found.append(
+            sentences.append(
                 f"Uneven {self.noun}: {fewest:,} of {smallest}, but {most:,} of"
                 f" {largest}, without test images"
             )
         if self.has_own_test:
-            found.append(
+            sentences.append(
                 "The data have a test split of their"
                 f" own{f', {self.n_test:,} images' if self.n_test else ''}"
             )
         elif self.n_test:
-            found.append(
+            sentences.append(
                 f"The data have no test split, so {self.n_test:,} of the images are"
                 " held back as one"
             )
@@ -104,11 +104,11 @@ class Look:
                 for *names, why in self.copies
             ]
             shown = first_of(pairs + [""] * (self.n_copies - len(pairs)))
-            found.append(
+            sentences.append(
                 f"{counted(self.n_copies, 'pair')} of copies, of which you should"
                 f" remove one: {shown}"
             )
-        return tuple(found)
+        return tuple(sentences)
 
 
 def look(config: DataConfig, data: AnyData = None) -> Look:
@@ -124,9 +124,9 @@ def look(config: DataConfig, data: AnyData = None) -> Look:
         class_names = data.class_names
         has_own_test = isinstance(data, EvaluationData)
         pools = {
-            role: _pool_of(part)
-            for role, part in data.parts.items()
-            if not isinstance(part, LazySplit)
+            role: _pool_of(images)
+            for role, images in data.parts.items()
+            if not isinstance(images, LazySplit)
         }
         n_test = data.test_images if isinstance(data, SearchData) else data.n_test
     else:
@@ -171,9 +171,10 @@ def look(config: DataConfig, data: AnyData = None) -> Look:
             f"none of {counted(len(places), 'image')} of {name} can be read; mend or"
             " remove them"
         )
-    small = (_small(train, number) for number in train.numbers[places].tolist())
+    small_images = (_small(train, number) for number in train.numbers[places].tolist())
     is_grey = all(
-        one is None or (len(one) in CHANNELS and (one == one[0]).all()) for one in small
+        image is None or (len(image) in CHANNELS and (image == image[0]).all())
+        for image in small_images
     )
     if data is None and format_of(config.data) == "npz" and has_own_test:
         del pools["test"]
@@ -239,7 +240,7 @@ def _copies(pools: Mapping[str, Pool]) -> list[Copies]:
     sizes = [_size(*image[:2]) for image in images]
     groups = dict[Any, list[Any]]()
     count = Counter(sizes)
-    found = list[Copies]()
+    copies = list[Copies]()
     for image, size in zip(images, sizes, strict=True):
         pool, number, *_ = image
         if (
@@ -248,21 +249,21 @@ def _copies(pools: Mapping[str, Pool]) -> list[Copies]:
             and (content := pool.items.hash(number).content()) is not None
         ):
             groups.setdefault((size, content), []).append(image)
-    for (pool, number, role, label), *others in groups.values():
-        for other_pool, other, other_role, other_label in others:
+    for (pool, number, role, label), *duplicates in groups.values():
+        for other_pool, other, other_role, other_label in duplicates:
             if (role, label) == (other_role, other_label):
                 continue
             # Hashes are short, and broken files may be equal without being copies of an
             # image.
             small = _small(pool, number)
-            others_small = _small(other_pool, other)
+            other_small = _small(other_pool, other)
             if (
                 small is not None
-                and others_small is not None
-                and torch.equal(small, others_small)
+                and other_small is not None
+                and torch.equal(small, other_small)
             ):
                 names = pool.items.name(number), other_pool.items.name(other)
-                found.append(
+                copies.append(
                     (*names, "two splits" if label == other_label else "two classes")
                 )
-    return found
+    return copies

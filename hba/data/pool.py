@@ -231,14 +231,14 @@ class Pool(Dataset[ReadPart]):
         one is outside default levels.
         """
         chosen = self.numbers[:: len(self) // CHECKED + 1].tolist()
-        found = [
+        all_values = [
             values
             for number in chosen
             if (values := self.items.deep(number)) is not None
         ]
         deep = [
             (values, to_8_bits(values, self.levels))
-            for values in found
+            for values in all_values
             if np.isfinite(values).all()
         ]
         dull = [
@@ -294,8 +294,8 @@ class Pool(Dataset[ReadPart]):
             dtype=torch.uint8,
         )
         broken: dict[int, SkippedFile] = {}
-        for start, part, lost in self.read_parts(on_read):
-            images[start : start + len(part)] = part
+        for start, batch, lost in self.read_parts(on_read):
+            images[start : start + len(batch)] = batch
             broken |= lost
         labels = torch.from_numpy(self.without(broken).labels)
         if broken:
@@ -306,17 +306,17 @@ class Pool(Dataset[ReadPart]):
         """The unreadable images by index. All images are read, unless the items know
         which ones are broken.
         """
-        known = self.items.known_broken
-        if known is None:
+        known_broken = self.items.known_broken
+        if known_broken is None:
             return {
                 place: item
                 for _, _, lost in self.read_parts(on_read)
                 for place, item in lost.items()
             }
         return {
-            place: known[number]
+            place: known_broken[number]
             for place, number in enumerate(self.numbers.tolist())
-            if number in known
+            if number in known_broken
         }
 
 
@@ -383,7 +383,7 @@ def source_of(data: Path, parts: Mapping[str, Callable[[], Part]]) -> Source:
     trained = parts["train"]()
     is_multi = trained.is_multi
     names = trained.class_names or tuple(
-        sorted({name for of_image in trained.names for name in of_image})
+        sorted({name for image_classes in trained.names for name in image_classes})
     )
     if len(names) < 2:
         raise DataError(
@@ -391,7 +391,7 @@ def source_of(data: Path, parts: Mapping[str, Callable[[], Part]]) -> Source:
             f" {', '.join(names) or 'none'}"
         )
     warn_of_names(names, data, is_multi)
-    if is_multi and all(len(of_image) == 1 for of_image in trained.names):
+    if is_multi and all(len(image_classes) == 1 for image_classes in trained.names):
         rule = "images with several labels must have any number of them"
         raise DataError(
             f"{rule}, but each of {data} has exactly one, as if one-hot; give its"
@@ -399,10 +399,10 @@ def source_of(data: Path, parts: Mapping[str, Callable[[], Part]]) -> Source:
         )
 
     def pool(role: str) -> Pool:
-        part = trained if role == "train" else parts[role]()
-        labels = numbered(part.names, names, f"the split {role} of {data}", is_multi)
+        split = trained if role == "train" else parts[role]()
+        labels = numbered(split.names, names, f"the split {role} of {data}", is_multi)
         order = np.arange(len(labels)) if is_multi else labels.argsort(stable=True)
-        return Pool(part.items, labels[order], order, part.unused)
+        return Pool(split.items, labels[order], order, split.unused)
 
     val = pool("val") if "val" in parts else None
     test = partial(pool, "test") if "test" in parts else None

@@ -63,11 +63,11 @@ def save_left_out(folder: Path, left_out: Sequence[SkippedFile]) -> None:
     if not left_out:
         path.unlink(missing_ok=True)
         return
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(
         [SkippedFile._fields, *(map(printable, item) for item in left_out)]
     )
-    write_text(path, text.getvalue())
+    write_text(path, buffer.getvalue())
 
 
 def printable(name: str) -> str:
@@ -76,7 +76,7 @@ def printable(name: str) -> str:
     """
     return re.sub(
         r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]",
-        lambda one: one[0].encode("unicode_escape").decode(),
+        lambda match: match[0].encode("unicode_escape").decode(),
         name,
     )
 
@@ -95,11 +95,11 @@ def formats() -> tuple[str, ...]:
 @functools.cache
 def image_endings() -> frozenset[str]:
     """File endings of all formats that are read, such as .png, in lower case."""
-    known = formats()
+    format_names = formats()
     return frozenset(
         ending
-        for ending, kind in Image.registered_extensions().items()
-        if kind in known
+        for ending, format_name in Image.registered_extensions().items()
+        if format_name in format_names
     )
 
 
@@ -268,10 +268,10 @@ def to_8_bits(values: np.ndarray, levels: Levels | None = None) -> np.ndarray:
         raise DataError("its levels must be finite numbers")
     low, high = levels or ((0, 1) if values.dtype.kind == "f" else (0, 65535))
     if levels is None and not low <= values.min() <= values.max() <= high:
-        found = f"got {values.min():.7g} to {values.max():.7g}"
+        extremes = f"got {values.min():.7g} to {values.max():.7g}"
         remedy = "give those that become black and white with --levels LOW,HIGH"
         raise DataError(
-            f"levels of {values.dtype} must be in [{low}, {high}], {found}; {remedy}"
+            f"levels of {values.dtype} must be in [{low}, {high}], {extremes}; {remedy}"
         )
     scaled = values.astype(np.float64)
     # In place, for the memory of large images.

@@ -57,24 +57,26 @@ def split(
     val = source.val
     parts = [
         name
-        for name, own in (("train", None), ("val", val), ("test", test))
-        if own is None
+        for name, provided in (("train", None), ("val", val), ("test", test))
+        if provided is None
     ]
     _check_classes(source, parts)
     if test is None:
         size = source.test_size or _default_size(source, available)
         drawn, available = _take(
-            source, available, size, keep=len(parts) - 1, seed=seed, part="test"
+            source, available, size, keep=len(parts) - 1, seed=seed, name="test"
         )
     if val is not None:
-        val = _take(source, val, val_size, keep=0, seed=seed, part="val")[0]
-        rest = available
+        val = _take(source, val, val_size, keep=0, seed=seed, name="val")[0]
+        remaining = available
     else:
         val_size = val_size or _default_size(source, available)
-        val, rest = _take(source, available, val_size, keep=1, seed=seed, part="val")
+        val, remaining = _take(
+            source, available, val_size, keep=1, seed=seed, name="val"
+        )
     return Splits(
         available,
-        take_training(source, rest, train_size, seed),
+        take_training(source, remaining, train_size, seed),
         val,
         test or (lambda: drawn),
     )
@@ -86,21 +88,21 @@ def _check_classes(source: Source, parts: Sequence[str]) -> None:
     n_strata = task.n_strata(len(source.class_names))
     counts = np.bincount(task.strata(source.train.labels), minlength=n_strata)
     fewest = int(counts.min())
-    what = source.name
+    subject = source.name
     if n_strata > 1:
-        what = f"the class {source.class_names[counts.argmin()]!r} of {what}"
+        subject = f"the class {source.class_names[counts.argmin()]!r} of {subject}"
     if fewest < len(parts):
         needed = (
             f"has {counted(fewest, 'image')}, but needs one each for {', '.join(parts)}"
         )
         raise DataError(
-            f"{what} {needed}; add some, or choose classes without it (--classes)"
+            f"{subject} {needed}; add some, or choose classes without it (--classes)"
         )
 
 
 def take_training(source: Source, pool: Pool, size: int | None, seed: int) -> Pool:
     """The training images, or `size` of them, stratified."""
-    return _take(source, pool, size, keep=0, seed=seed, part="train")[0]
+    return _take(source, pool, size, keep=0, seed=seed, name="train")[0]
 
 
 def _default_size(source: Source, pool: Pool) -> int:
@@ -109,7 +111,7 @@ def _default_size(source: Source, pool: Pool) -> int:
 
 
 def _take(
-    source: Source, pool: Pool, size: int | None, *, keep: int, seed: int, part: str
+    source: Source, pool: Pool, size: int | None, *, keep: int, seed: int, name: str
 ) -> tuple[Pool, Pool]:
     """Take `size` images, at least one of each stratum, and leave at least `keep` of
     each; None takes all.
@@ -127,7 +129,7 @@ def _take(
         fewest = f"{n_strata}, one image{' for each class' if n_strata > 1 else ''}"
         largest = f"{most}, the number that {source.name} has left for it"
         raise DataError(
-            f"{part}_size must lie between {fewest}, and {largest}, got {size}"
+            f"{name}_size must lie between {fewest}, and {largest}, got {size}"
         )
     rng = np.random.default_rng(seed)
     shares = _shares(counts, counts - keep, size)
@@ -139,11 +141,11 @@ def _take(
     )
     if task.is_empty(pool.labels[chosen]):
         raise DataError(
-            f"no image drawn for {part} has a label: choose a larger split, or another"
+            f"no image drawn for {name} has a label: choose a larger split, or another"
             " split seed"
         )
-    rest = np.setdiff1d(np.arange(len(pool)), chosen)
-    return pool.take(np.sort(chosen)), pool.take(rest)
+    remaining = np.setdiff1d(np.arange(len(pool)), chosen)
+    return pool.take(np.sort(chosen)), pool.take(remaining)
 
 
 def _shares(counts: np.ndarray, limits: np.ndarray, size: int) -> np.ndarray:
@@ -196,9 +198,9 @@ def _listed_classes(source: Source, listed_in: str) -> list[int]:
     shipped = shipped_class_lists()
     try:
         if listed_in in shipped:
-            text = files("hba.data").joinpath(listed_in + ENDING).read_text("utf-8")
+            content = files("hba.data").joinpath(listed_in + ENDING).read_text("utf-8")
         else:
-            text = read_text(Path(listed_in))
+            content = read_text(Path(listed_in))
     except (OSError, UnicodeDecodeError) as error:
         remedy = f"give a text file or one of: {', '.join(shipped)}"
         raise DataError(
@@ -209,17 +211,19 @@ def _listed_classes(source: Source, listed_in: str) -> list[int]:
     by_text |= {name: number for number, name in enumerate(source.class_names)}
     lines = [
         composed(line)
-        for line in (COMMENT.sub("", line).strip(" \t") for line in text.splitlines())
+        for line in (
+            COMMENT.sub("", line).strip(" \t") for line in content.splitlines()
+        )
         if line
     ]
     if unknown := [line for line in lines if line not in by_text]:
-        known = (
+        allowed = (
             f"names such as {source.class_names[0]!r} and numbers from 0 to"
             f" {len(source.class_names) - 1}"
         )
         raise DataError(
             f"{listed_in} has {unknown[0]!r}, which is no class of {source.name}: they"
-            f" have {known}"
+            f" have {allowed}"
         )
     keep = sorted({by_text[line] for line in lines})
     if len(keep) < 2:

@@ -90,8 +90,8 @@ def read_text(path: Path) -> str:
     """Read UTF-8 text, with line ends as \\n, without a byte order mark. Raises OSError
     or UnicodeDecodeError.
     """
-    with open_regular(path) as file, io.TextIOWrapper(file, "utf-8-sig") as text:
-        return text.read()
+    with open_regular(path) as file, io.TextIOWrapper(file, "utf-8-sig") as stream:
+        return stream.read()
 
 
 def reason_of(error: Exception) -> str:
@@ -121,11 +121,11 @@ def run_lock(folder: Path | None) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
-        text = (
+        message = (
             f"another search or evaluation is at work in {folder}; wait for its end, or"
             " choose another --out"
         )
-        raise RunError(text) from None
+        raise RunError(message) from None
     except (OSError, ValueError, NotImplementedError) as error:
         # NotImplementedError: a file system without locks.
         raise RunError(

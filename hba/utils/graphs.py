@@ -183,8 +183,8 @@ class Recording:
 
     def run(self, inputs: Tensors) -> Any:
         assert self.replay is not None
-        for static, given in zip(self.inputs, inputs, strict=True):
-            static.copy_(given.detach())
+        for static, tensor in zip(self.inputs, inputs, strict=True):
+            static.copy_(tensor.detach())
         self.replay()
         return self.outputs
 
@@ -249,10 +249,10 @@ class StepGraphs:
             graphs.reason = (
                 f"by default only from PyTorch {LEAST_PYTORCH} on; --graph records them"
             )
-        elif wanted is None and (own := first_own(parts)) is not None:
+        elif wanted is None and (user_code := first_own(parts)) is not None:
             graphs._stop(
-                f"a graph would not repeat the Python code of {own}; add --graph if it"
-                " changes only tensors"
+                f"a graph would not repeat the Python code of {user_code}; add --graph"
+                " if it changes only tensors"
             )
         return graphs
 

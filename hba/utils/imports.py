@@ -49,9 +49,9 @@ def lazy_names(
     return get, names
 
 
-def import_extra(module: str, extra: str, what: str) -> ModuleType:
+def import_extra(module: str, extra: str, purpose: str) -> ModuleType:
     """Import an optional module of an extra, a key of EXTRAS. SettingsError says that
-    `what` needs it and how to install it.
+    `purpose` needs it and how to install it.
     """
     try:
         return importlib.import_module(module)
@@ -59,7 +59,7 @@ def import_extra(module: str, extra: str, what: str) -> ModuleType:
         # An installed module may itself lack a dependency.
         if error.name != module.partition(".")[0]:
             raise
-        raise SettingsError(f"{what} needs {module}: {install(extra)}") from None
+        raise SettingsError(f"{purpose} needs {module}: {install(extra)}") from None
 
 
 def install(extra: str) -> str:

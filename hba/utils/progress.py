@@ -36,16 +36,17 @@ class ProgressBar:
         self.visible = console.is_jupyter or (
             _is_terminal(sys.stderr) and not console.is_dumb_terminal
         )
-        bar = (
+        columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),
             TaskProgressColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
         )
-        speed = TextColumn("{task.fields[rate]}"), TimeRemainingColumn()
         # What is printed into a file must not appear beside the bar instead.
         redirects = _is_terminal(sys.stdout)
         self._progress = Progress(
-            *bar, *speed, console=console, transient=True, redirect_stdout=redirects
+            *columns, console=console, transient=True, redirect_stdout=redirects
         )
         self._task = self._progress.add_task("", total=None, rate="", visible=False)
         self._unit = ""
@@ -95,10 +96,8 @@ class ProgressBar:
         """Report that `done` images of a split are read. After the last, the bar is
         hidden until other work begins.
         """
-        if (self._progress.tasks[0].description, self._progress.tasks[0].visible) != (
-            READING,
-            True,
-        ):
+        task = self._progress.tasks[0]
+        if task.description != READING or not task.visible:
             self.show_work(READING, 0, total, "images")
         self.advance_to(done)
         if done == total:
@@ -119,18 +118,15 @@ def shows_progress(
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
-        def run(*arguments: Any, **named: Any) -> Any:
-            if not named.get("progress"):
-                return function(*arguments, **named)
+        def run(*arguments: Any, **keywords: Any) -> Any:
+            if not keywords.get("progress"):
+                return function(*arguments, **keywords)
             with bar_of() as bar:
-                own = named.get("callback")
-                return function(
-                    *arguments,
-                    **{
-                        **named,
-                        "callback": bar if own is None else CallbackList(own, bar),
-                    },
+                callback = keywords.get("callback")
+                keywords["callback"] = (
+                    bar if callback is None else CallbackList(callback, bar)
                 )
+                return function(*arguments, **keywords)
 
         return cast(Function, run)
 

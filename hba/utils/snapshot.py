@@ -36,11 +36,11 @@ def restore(record: Any, saved: Mapping[str, Any]) -> None:
     """
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
-        found = saved[field.name]
+        stored = saved[field.name]
         if _is_plain(value):
-            setattr(record, field.name, found)
+            setattr(record, field.name, stored)
         else:
-            _fill(value, found)
+            _fill(value, stored)
 
 
 def tensors_in(value: Any) -> list[Tensor]:
@@ -66,7 +66,7 @@ def tensors_in(value: Any) -> list[Tensor]:
 def _is_plain(value: Any) -> bool:
     if isinstance(value, dict):
         return all(
-            isinstance(key, str) and _is_plain(one) for key, one in value.items()
+            isinstance(key, str) and _is_plain(item) for key, item in value.items()
         )
     return (
         all(map(_is_plain, value))
@@ -83,7 +83,7 @@ def _saved(value: Any, name: str) -> Any:
     if isinstance(value, torch.Generator):
         return value.get_state()
     if isinstance(value, dict):
-        return {key: _saved(one, f"{name}[{key!r}]") for key, one in value.items()}
+        return {key: _saved(item, f"{name}[{key!r}]") for key, item in value.items()}
     if hasattr(value, "state_dict"):
         return value.state_dict()
     if dataclasses.is_dataclass(value):
@@ -91,23 +91,23 @@ def _saved(value: Any, name: str) -> Any:
     raise TypeError(f"{name} is of a type that cannot be saved: {type(value).__name__}")
 
 
-def _fill(value: Any, found: Any) -> None:
+def _fill(value: Any, stored: Any) -> None:
     if isinstance(value, Tensor):
-        value.copy_(found)
+        value.copy_(stored)
     elif isinstance(value, torch.Generator):
-        value.set_state(found.cpu())
+        value.set_state(stored.cpu())
     elif isinstance(value, dict):
-        if value.keys() != found.keys():
+        if value.keys() != stored.keys():
             raise ValueError(
-                f"a mapping must have the entries {list(found)}, got {list(value)}"
+                f"a mapping must have the entries {list(stored)}, got {list(value)}"
             )
-        for key, one in value.items():
-            _fill(one, found[key])
+        for key, item in value.items():
+            _fill(item, stored[key])
     elif hasattr(value, "state_dict"):
         # copy.copy keeps the metadata of PyTorch's state_dict, such as the versions of
         # layers.
-        state = copy.copy(found)
+        state = copy.copy(stored)
         state.pop(OLD_KEY, None)
         value.load_state_dict(state)
     else:
-        restore(value, found)
+        restore(value, stored)
