@@ -141,14 +141,18 @@ def _pool(
     hashes = np.array(
         _mapped(folder / f"{role}_identities.npy", "int64", (n_images, 2))
     )
-    item_fields = hashes, entry["digest"], entry["identified_by"], known_broken
     label_layout = TASKS[description["task"]].stored(n_images, n_classes)
     labels = np.array(_mapped(folder / f"{role}_labels.npy", *label_layout))
-    return Pool(
-        CachedDataset(load, f"{role} in {folder}", fitted_channels, *item_fields),
-        labels,
-        np.arange(n_images),
+    items = CachedDataset(
+        load,
+        f"{role} in {folder}",
+        fitted_channels,
+        hashes,
+        entry["digest"],
+        entry["identified_by"],
+        known_broken,
     )
+    return Pool(items, labels, np.arange(n_images))
 
 
 def _mapped(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:

@@ -47,10 +47,8 @@ def _source(folder: Path, split_folders: Mapping[str, Path]) -> Source:
         for path in subfolders(place)
         if path not in split_folders.values()
     ]
-    parts = {
-        role: partial(_part, path, *((around, beside) if role == "train" else ()))
-        for role, path in split_folders.items()
-    }
+    parts = {role: partial(_part, path) for role, path in split_folders.items()}
+    parts["train"] = partial(_part, split_folders["train"], around, beside)
     class_names = {composed(path.name) for path in subfolders(split_folders["train"])}
     for path in subfolders(split_folders["test"]) if "test" in split_folders else ():
         # Before a search, which does not look at test images.

@@ -345,4 +345,6 @@ def channels_axis(shape: Sequence[int]) -> int | None:
         return usual[0]
     fewest = min(shape[1], shape[3])
     is_clear = shape[1] != shape[3] and fewest <= MOST_CHANNELS and fewest < shape[2]
-    return (1 if shape[1] == fewest else 3) if is_clear else None
+    if not is_clear:
+        return None
+    return 1 if shape[1] == fewest else 3

@@ -159,7 +159,8 @@ def load_search_data(
     if source.val is None and len(lost) > train.most_broken:
         # An evaluation, which trains on both, would raise this error.
         raise too_many_broken(lost, len(train) + len(val), len(train) + len(val))
-    not_images = (*source.train.unused, *(source.val.unused if source.val else ()))
+    val_unused = source.val.unused if source.val else ()
+    not_images = (*source.train.unused, *val_unused)
     details: dict[str, Any] = {"not_images": not_images, "facts": source.facts}
     if config.data not in DATASET_NAMES:
         details |= {"listing": (train, val), "train_pool": train}

@@ -103,7 +103,9 @@ class Look:
                 f" (in {why})"
                 for *names, why in self.copies
             ]
-            shown = first_of(pairs + [""] * (self.n_copies - len(pairs)))
+            # first_of only counts those that were not kept.
+            not_kept = [""] * (self.n_copies - len(pairs))
+            shown = first_of([*pairs, *not_kept])
             sentences.append(
                 f"{counted(self.n_copies, 'pair')} of copies, of which you should"
                 f" remove one: {shown}"
@@ -138,10 +140,9 @@ def look(config: DataConfig, data: AnyData = None) -> Look:
         name = source.name
         class_names = source.class_names
         has_own_test = bool(source.test) and not is_single
-        pools = {
-            "train": splits.available,
-            **({"val": source.val} if source.val else {}),
-        }
+        pools = {"train": splits.available}
+        if source.val:
+            pools["val"] = source.val
         # Opening a test split of torchvision reads its images.
         if not (is_single or (data is None and config.data in TORCHVISION)):
             pools["test"] = splits.test()

@@ -82,11 +82,11 @@ def collective(function: Callable[..., object], *arguments: Any) -> None:
         function(*arguments)
     except RuntimeError as error:
         reason = str(error).strip().rpartition("\n")[2]
-        text = (
+        message = (
             f"{GONE}; see the messages of all processes, and resume with --resume"
             f" ({reason})"
         )
-        raise RunError(text) from error
+        raise RunError(message) from error
 
 
 def share_tensors(tensors: Iterable[Tensor]) -> None:
@@ -101,26 +101,26 @@ def broadcast_from_rank0(make: Callable[[], T]) -> T:
     """
     if size() == 1:
         return make()
-    found: list[tuple[T | None, HbaError | None]] = [(None, None)]
+    outcome: list[tuple[T | None, HbaError | None]] = [(None, None)]
     if is_first():
         try:
-            found = [(make(), None)]
+            outcome = [(make(), None)]
         except HbaError as error:
-            found = [(None, error)]
-    collective(dist.broadcast_object_list, found)
-    made, refused = found[0]
+            outcome = [(None, error)]
+    collective(dist.broadcast_object_list, outcome)
+    result, refused = outcome[0]
     if refused is not None:
         raise refused
-    return made  # type: ignore[return-value]
+    return result  # type: ignore[return-value]
 
 
 def rank0_first(make: Callable[[], T]) -> T:
     """Call the function everywhere, but first on rank 0, whose HbaError is raised
     everywhere.
     """
-    made: list[T] = []
-    broadcast_from_rank0(lambda: made.append(make()))
-    return made[0] if made else make()
+    results: list[T] = []
+    broadcast_from_rank0(lambda: results.append(make()))
+    return results[0] if results else make()
 
 
 @contextlib.contextmanager
@@ -166,12 +166,12 @@ def check_alike(inputs: Mapping[str, str]) -> None:
     """SettingsError in all processes if one has other inputs than rank 0. inputs: by a
     name for the message.
     """
-    found = [inputs] * size()
+    all_inputs = [inputs] * size()
     if size() > 1:
-        collective(dist.all_gather_object, found, inputs)
-    for number, other in enumerate(found):
+        collective(dist.all_gather_object, all_inputs, inputs)
+    for number, other in enumerate(all_inputs):
         if differing := [
-            name for name, value in other.items() if value != found[0][name]
+            name for name, value in other.items() if value != all_inputs[0][name]
         ]:
             problem = (
                 f"the {differing[0]} must be the same in all processes, but differs"
@@ -209,11 +209,13 @@ def n_repeats(n: int) -> Iterator[None]:
         _n_repeats = before
 
 
-def draw_then_shard(n: int, draw: Callable[[int], Tensor], dim: int = 0) -> Tensor:
+def draw_then_shard(
+    n_images: int, draw: Callable[[int], Tensor], dim: int = 0
+) -> Tensor:
     """Call `draw` with the size of the whole batch, and keep the rows of this process's
-    n images, along dim.
+    n_images images, along dim.
     """
-    return draw(n) if size() == 1 else local_shard(draw(n * size()), dim)
+    return draw(n_images) if size() == 1 else local_shard(draw(n_images * size()), dim)
 
 
 def local_shard(rows: Tensor, dim: int = 0) -> Tensor:
@@ -231,10 +233,10 @@ def all_gather(rows: Tensor) -> Tensor:
     if size() == 1:
         return rows
     rows = rows.detach().contiguous()
-    parts = [torch.empty_like(rows) for _ in range(size())]
-    collective(dist.all_gather, parts, rows)
+    by_process = [torch.empty_like(rows) for _ in range(size())]
+    collective(dist.all_gather, by_process, rows)
     return torch.stack(
-        [part.unflatten(0, (_n_repeats, -1)) for part in parts], dim=1
+        [gathered.unflatten(0, (_n_repeats, -1)) for gathered in by_process], dim=1
     ).flatten(0, 2)
 
 
@@ -257,14 +259,18 @@ def means(tensors: Sequence[Tensor]) -> list[Tensor]:
     if size() == 1:
         return list(tensors)
     flat = mean(torch.cat([tensor.detach().flatten() for tensor in tensors]))
-    parts = flat.split([tensor.numel() for tensor in tensors])
-    return [part.view_as(tensor) for part, tensor in zip(parts, tensors, strict=True)]
+    pieces = flat.split([tensor.numel() for tensor in tensors])
+    return [
+        piece.view_as(tensor) for piece, tensor in zip(pieces, tensors, strict=True)
+    ]
 
 
 def average_gradients(parameters: Iterable[nn.Parameter]) -> None:
     """Replace the gradients of this process's images by those of the whole batch."""
     if size() == 1:
         return
-    gradients = [one.grad for one in parameters if one.grad is not None]
-    for gradient, found in zip(gradients, means(gradients), strict=True):
-        gradient.copy_(found)
+    gradients = [
+        parameter.grad for parameter in parameters if parameter.grad is not None
+    ]
+    for gradient, average in zip(gradients, means(gradients), strict=True):
+        gradient.copy_(average)

@@ -52,13 +52,13 @@ def single_process() -> contextlib.AbstractContextManager[None]:
     return override_rank(ONE)
 
 
-def check_single_process(what: str) -> None:
-    """SettingsError if several processes run something that only one can. what: its
+def check_single_process(task: str) -> None:
+    """SettingsError if several processes run something that only one can. task: its
     name in the message.
     """
     if size() > 1:
         raise SettingsError(
-            f"{what} is made by one process, got {size()}; start one, without torchrun"
+            f"{task} is made by one process, got {size()}; start one, without torchrun"
         )
 
 

@@ -65,12 +65,12 @@ def batch_norm(
         )
     # Like PyTorch's own function, which computes in single precision.
     exact = input.float() if input.dtype in (torch.bfloat16, torch.float16) else input
-    others = [0, *range(2, input.ndim)]
+    reduced = [0, *range(2, input.ndim)]
     count = input.numel() // input.shape[1] * size()
     shape = (1, -1, *[1] * (input.ndim - 2))
-    mean = all_sum(exact.sum(dim=others)) / count
+    mean = all_sum(exact.sum(dim=reduced)) / count
     centered = exact - mean.view(shape)
-    variance = all_sum(centered.square().sum(dim=others)) / count
+    variance = all_sum(centered.square().sum(dim=reduced)) / count
     if running_mean is not None and running_var is not None:
         with torch.no_grad():
             running_mean.lerp_(_value(mean).to(running_mean), momentum)

@@ -34,9 +34,9 @@ from hba.utils.processes import check_can_start, obstacle, without_interrupts
 SECONDS_BETWEEN_REPORTS = 0.2
 """Interval at which the steps of other processes are reported while no task ends."""
 START_METHOD = next(
-    one
-    for one in ("forkserver", "spawn")
-    if one in multiprocessing.get_all_start_methods()
+    method
+    for method in ("forkserver", "spawn")
+    if method in multiprocessing.get_all_start_methods()
 )
 CONTEXT: BaseContext = torch.multiprocessing.get_context(START_METHOD)
 """Copies of this process would share the state of PyTorch's threads, which have run
@@ -163,7 +163,7 @@ class ProcessExecutor(Executor):
                 n_reported += 1
                 on_step()
 
-        others = multiprocessing.active_children()
+        earlier_processes = multiprocessing.active_children()
         processes = list[BaseProcess]()
         # If it started with the first process, it would let interrupts through again.
         resource_tracker.ensure_running()
@@ -177,7 +177,7 @@ class ProcessExecutor(Executor):
                 processes += [
                     process
                     for process in multiprocessing.active_children()
-                    if process not in others
+                    if process not in earlier_processes
                 ]
             yield from results_of(futures, report_steps)
         except BrokenProcessPool:
@@ -202,7 +202,7 @@ class ProcessExecutor(Executor):
         try:
             return [tensor.share_memory_() for tensor in on_cpu]
         except RuntimeError as error:
-            text = (
+            problem = (
                 f"the images do not fit into shared memory ({reason_of(error)}), so"
                 f" each of {self.n_jobs} processes"
             )
@@ -210,7 +210,7 @@ class ProcessExecutor(Executor):
                 "enlarge /dev/shm (in Docker: --ipc=host, or --shm-size), or use jobs 1"
             )
             warnings.warn(
-                f"{text} keeps a copy; to save memory, {remedy}",
+                f"{problem} keeps a copy; to save memory, {remedy}",
                 HbaWarning,
                 stacklevel=2,
             )
@@ -228,7 +228,7 @@ def results_of(
         done, waiting = wait(waiting, SECONDS_BETWEEN_REPORTS, FIRST_COMPLETED)
         report_steps()
         # Errors last, so that what ended at the same time is kept.
-        for future in sorted(done, key=lambda one: one.exception() is not None):
+        for future in sorted(done, key=lambda ended: ended.exception() is not None):
             yield futures[future], future.result()
 
 
@@ -278,7 +278,7 @@ def _begin(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(n_threads)
-    _begun.append((common, tuple(torch.as_tensor(one) for one in tensors), n_steps))
+    _begun.append((common, tuple(torch.as_tensor(array) for array in tensors), n_steps))
 
 
 def _end_with_parent() -> None:
@@ -315,12 +315,12 @@ def packed(parts: Any) -> bytes:
     try:
         return bytes(cloudpickle.dumps(parts))
     except Exception as error:
-        what = getattr(parts, "name", "what all tasks share")
-        text = (
-            f"{what} cannot be sent to another process ({reason_of(error)}); use"
+        name = getattr(parts, "name", "what all tasks share")
+        problem = (
+            f"{name} cannot be sent to another process ({reason_of(error)}); use"
             " jobs=1, and omit cluster"
         )
-        raise SettingsError(text) from None
+        raise SettingsError(problem) from None
 
 
 def packed_run(function: TaskFunction, shared: Shared) -> bytes:

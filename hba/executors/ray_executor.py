@@ -68,8 +68,12 @@ def executor_for(device: str, n_jobs: int, ray: ModuleType | None) -> Executor:
     """
     if ray is not None:
         return RayExecutor(ray, device)
-    found = local_device(device)
-    return ProcessExecutor(found, n_jobs) if n_jobs > 1 else SerialExecutor(found)
+    torch_device = local_device(device)
+    return (
+        ProcessExecutor(torch_device, n_jobs)
+        if n_jobs > 1
+        else SerialExecutor(torch_device)
+    )
 
 
 @contextlib.contextmanager
@@ -107,11 +111,11 @@ def connected(address: str | None) -> Iterator[ModuleType | None]:
             "start one with `ray start --head`, and further machines with `ray start"
             " --address HEAD:6379`"
         )
-        text = (
+        problem = (
             f"no Ray cluster answers at {address} ({reason_of(error)}); {start}, and"
             " give auto or HOST:PORT"
         )
-        raise RunError(text) from None
+        raise RunError(problem) from None
     try:
         yield ray
     finally:
@@ -134,9 +138,9 @@ def needed_by_task(device: str, machines: Sequence[tuple[int, int]]) -> tuple[in
     if device != "cpu" and with_gpus:
         return max(1, min(n_cpus // n_gpus for n_cpus, n_gpus in with_gpus)), 1
     if device == "cuda" or not any(n_cpus for n_cpus, _ in machines):
-        kind = "GPU" if device == "cuda" else "CPU"
+        processor = "GPU" if device == "cuda" else "CPU"
         raise SettingsError(
-            f"no machine of the cluster has a {kind}, of {len(machines)}; choose"
+            f"no machine of the cluster has a {processor}, of {len(machines)}; choose"
             " another device"
         )
     return 1, 0
@@ -146,8 +150,11 @@ class RayExecutor(Executor):
     """Runs one task at a time on each GPU of a cluster, or on each CPU."""
 
     def __init__(self, ray: ModuleType, device: str) -> None:
-        found = [one["Resources"] for one in ray.nodes() if one["Alive"]]
-        machines = [(int(has.get("CPU", 0)), int(has.get("GPU", 0))) for has in found]
+        resources = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        machines = [
+            (int(amounts.get("CPU", 0)), int(amounts.get("GPU", 0)))
+            for amounts in resources
+        ]
         self.ray = ray
         self.n_machines = len(machines)
         self.n_cpus, self.n_gpus = needed_by_task(device, machines)
@@ -164,10 +171,10 @@ class RayExecutor(Executor):
 
     def environment(self) -> Mapping[str, Any]:
         """The environment of the first machine that answers."""
-        ((_, found),) = self.run(
+        ((_, first_environment),) = self.run(
             _environment, [self.device.type], Shared(), lambda: None
         )
-        return {**found, "machines": self.n_machines}
+        return {**first_environment, "machines": self.n_machines}
 
     def run(
         self,
@@ -231,10 +238,10 @@ def _run_task(
     machine share, which none of them writes to.
     """
     if versions != VERSIONS:
-        text = f"{VERSIONS} (where it was started {versions})"
+        versions_here = f"{VERSIONS} (where it was started {versions})"
         raise RunError(
             "all machines of a cluster need the same versions, but"
-            f" {socket.gethostname()} has {text}"
+            f" {socket.gethostname()} has {versions_here}"
         )
     torch.set_num_threads(n_threads)
     steps: list[None] = []

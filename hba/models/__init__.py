@@ -88,11 +88,14 @@ def find_model(name: str, *, may_have_tag: bool = False) -> Build:
         return find_timm_network(name.removeprefix(PREFIX), may_have_tag=may_have_tag)
     for pattern, (network, *allowed) in PATTERNS.items():
         if match := re.fullmatch(re.sub("<.*?>", "([0-9]+)", pattern), name):
-            numbers = [int(one) for one in match.groups()]
+            numbers = [int(digits) for digits in match.groups()]
             if any(
-                number not in one for number, one in zip(numbers, allowed, strict=True)
+                number not in sizes
+                for number, sizes in zip(numbers, allowed, strict=True)
             ):
-                needed = " and ".join(", ".join(map(str, one[:3])) for one in allowed)
+                needed = " and ".join(
+                    ", ".join(map(str, sizes[:3])) for sizes in allowed
+                )
                 raise SettingsError(
                     f"the model {pattern} needs the numbers {needed}, ..., got {name}"
                 )
@@ -119,15 +122,11 @@ def build_model(
     a head that does not fit.
     """
     build = find_model(name, may_have_tag=start is not None)
-    depends_on_size = (
-        image_size is not None and "image_size" in inspect.signature(build).parameters
-    )
+    options = {}
+    if image_size is not None and "image_size" in inspect.signature(build).parameters:
+        options["image_size"] = image_size
     with default_generators(torch.device("cpu"), seed):
-        network = build(
-            n_classes,
-            in_channels,
-            **({"image_size": image_size} if depends_on_size else {}),
-        )
+        network = build(n_classes, in_channels, **options)
         if start is not None:
             start.give(network, in_channels)
         if image_size is not None:
@@ -136,12 +135,12 @@ def build_model(
                 with torch.no_grad():
                     network.eval()(torch.zeros(1, in_channels, image_size, image_size))
             except Exception as error:
-                text = (
+                problem = (
                     f"the model {name!r} cannot take images of"
                     f" {image_size}x{image_size} ({reason_of(error)})"
                 )
                 raise SettingsError(
-                    f"{text}; choose another image_size or model"
+                    f"{problem}; choose another image_size or model"
                 ) from None
             network.train()
         return network

@@ -45,8 +45,8 @@ def size_on_hub(file: HubFile) -> int:
     """
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
-    found: Any = get_hf_file_metadata(hf_hub_url(*file), timeout=SECONDS_TO_CONNECT)
-    return int(found.size)
+    metadata: Any = get_hf_file_metadata(hf_hub_url(*file), timeout=SECONDS_TO_CONNECT)
+    return int(metadata.size)
 
 
 def download(file: HubFile, seconds: float | None = None) -> None:

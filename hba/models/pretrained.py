@@ -53,7 +53,7 @@ def usable_networks(
     say: called with each download and its size, and with the reason for each network
     that is left out. seconds: the most that all downloads may take.
     """
-    found = list[str]()
+    usable = list[str]()
     is_reachable = may_download
     until = time.monotonic() + seconds
     for model in ON_GPU if device_type == "cuda" else ON_CPU:
@@ -74,7 +74,7 @@ def usable_networks(
                 continue
         try:
             build_model(model, 2, 0, start=Start.of(model, TIMM))
-            found.append(model)
+            usable.append(model)
         except SettingsError as error:
             say(f"{model} is left out: {error}")
-    return tuple(found)
+    return tuple(usable)

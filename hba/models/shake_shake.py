@@ -83,7 +83,7 @@ class _Shortcut(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = F.relu(x)
         first, shifted = (
-            one[:, :, :: self.stride, :: self.stride]
-            for one in (x, F.pad(x, (1, -1, 1, -1)))
+            maps[:, :, :: self.stride, :: self.stride]
+            for maps in (x, F.pad(x, (1, -1, 1, -1)))
         )
         return self.bn(torch.cat([self.conv1(first), self.conv2(shifted)], dim=1))

@@ -57,7 +57,9 @@ class _InLine(nn.Sequential):
                 layers[f"conv{number}_pool"] = nn.MaxPool2d(2, ceil_mode=True)
             layers[f"after_conv{number}"] = nn.Dropout2d(0.0)
             channels = layer.channels
-            for _ in range((layer.stride == 2) + layer.is_pooled):
+            if layer.stride == 2:
+                side = (side + 1) // 2
+            if layer.is_pooled:
                 side = (side + 1) // 2
         layers["flatten"] = nn.Flatten()
         features = channels * side**2
@@ -135,9 +137,9 @@ class VGG16STN(_InLine):
         self, width: int, n_classes: int, in_channels: int = 3, image_size: int = 32
     ) -> None:
         convolutions = [
-            Convolution(times * width, is_pooled=number == n_of_stage)
-            for times, n_of_stage in ((1, 2), (2, 2), (4, 3), (8, 3), (8, 3))
-            for number in range(1, n_of_stage + 1)
+            Convolution(times * width, is_pooled=number == n_convolutions)
+            for times, n_convolutions in ((1, 2), (2, 2), (4, 3), (8, 3), (8, 3))
+            for number in range(1, n_convolutions + 1)
         ]
         super().__init__(
             convolutions, (8 * width,) * 2, n_classes, in_channels, image_size

@@ -40,8 +40,8 @@ def _allowed_globals() -> list[Any]:
     Pairs have the name of the class in files of other versions of Python and numpy.
     """
     # The functions that make scalars and arrays again.
-    of_numpy: Any = np.float64(0).__reduce__()[0], np.zeros(1).__reduce__()[0]
-    dtypes = [one for one in vars(np.dtypes).values() if isinstance(one, type)]
+    numpy_functions: Any = np.float64(0).__reduce__()[0], np.zeros(1).__reduce__()[0]
+    dtypes = [value for value in vars(np.dtypes).values() if isinstance(value, type)]
     paths = {"PosixPath": pathlib.PurePosixPath, "WindowsPath": pathlib.PureWindowsPath}
     return [
         argparse.Namespace,
@@ -49,10 +49,10 @@ def _allowed_globals() -> list[Any]:
         np.ndarray,
         np.dtype,
         *dtypes,
-        *of_numpy,
+        *numpy_functions,
         *(
             (function, f"numpy.core.multiarray.{function.__name__}")
-            for function in of_numpy
+            for function in numpy_functions
         ),
         *((path, f"pathlib.{name}") for name, path in paths.items()),
         *((path, f"pathlib._local.{name}") for name, path in paths.items()),
@@ -70,7 +70,9 @@ def _load(source: str, content: bytes) -> Any:
     # Pairs are known to PyTorch 2.6, and the context to 2.5.
     knows_pairs = TorchVersion(torch.__version__) >= "2.6"
     allowed = [
-        one for one in _allowed_globals() if knows_pairs or not isinstance(one, tuple)
+        entry
+        for entry in _allowed_globals()
+        if knows_pairs or not isinstance(entry, tuple)
     ]
     context: Any = getattr(torch.serialization, "safe_globals", contextlib.nullcontext)
     try:
@@ -168,14 +170,21 @@ class NamedWeights(NamedTuple):
 
 
 def find_names(
-    weights: Weights, needed: Sequence[str], known: Collection[str]
+    weights: Weights, needed: Sequence[str], first_parts: Collection[str]
 ) -> NamedWeights:
     """Find a network in the weights of a program that puts other layers beside it, such
     as a decoder or a teacher.
 
-    needed: names of weights that the network must have. known: first parts of the names
-    of all of its weights. If the needed names are not in the file after any prefix, the
-    weights stay as they are. ValueError for several networks.
+    If the needed names are not in the file after any prefix, the weights stay as they
+    are.
+
+    Args:
+        weights: by name, as read_state_dict returns them.
+        needed: names of weights that the network must have.
+        first_parts: first parts of the names of all of its weights.
+
+    Raises:
+        ValueError: for several networks.
     """
     first, *_ = needed
     starts = (
@@ -188,19 +197,21 @@ def find_names(
         return NamedWeights(weights, "", ())
     chosen = preferred([prefix.removesuffix(".") for prefix in prefixes])
     prefix = f"{chosen}." if chosen else ""
-    own_names = {
+    network_names = {
         name: name.removeprefix(prefix) for name in weights if name.startswith(prefix)
     }
     kept = {
-        name: own for name, own in own_names.items() if own.partition(".")[0] in known
+        name: network_name
+        for name, network_name in network_names.items()
+        if network_name.partition(".")[0] in first_parts
     }
-    others = (
+    left_out = (
         name.removeprefix(prefix).partition(".")[0]
         for name in weights
         if name not in kept
     )
     return NamedWeights(
-        {own: weights[name] for name, own in kept.items()},
+        {network_name: weights[name] for name, network_name in kept.items()},
         chosen,
-        tuple(dict.fromkeys(others)),
+        tuple(dict.fromkeys(left_out)),
     )

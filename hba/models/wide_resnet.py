@@ -37,7 +37,7 @@ def uniform_per_image(images: Tensor) -> Tensor:
     global generator.
     """
     return draw_then_shard(
-        len(images), lambda n: torch.rand(n, 1, 1, 1, device=images.device)
+        len(images), lambda count: torch.rand(count, 1, 1, 1, device=images.device)
     )
 
 

@@ -109,14 +109,14 @@ class Preprocessing:
                     f"{name} is for images in color, got {data.n_channels} channels;"
                     " set it to 0"
                 )
-        found = (
+        mean_and_std = (
             colors
             if colors is not None and len(colors[0]) == data.n_channels
             else data.mean_and_std()
         )
         mean, std = (
             torch.tensor(color, device=data.device)[None, :, None, None]
-            for color in found
+            for color in mean_and_std
         )
         return Preprocessing(mean, std, baseline, network_input_size(data, baseline))
 
@@ -173,7 +173,7 @@ def uniform_draws(
     drawing = exact_device(device)
     draws = draw_then_shard(
         batch,
-        lambda n: torch.empty(n, *shape, device=drawing).uniform_(
+        lambda count: torch.empty(count, *shape, device=drawing).uniform_(
             *limits, generator=generator
         ),
     )
@@ -184,10 +184,13 @@ def random_crop(images: Tensor, padding: int, generator: torch.Generator) -> Ten
     """Pad with 0 on all sides and cut the old size out again, at one of (2 padding +
     1)^2 places per image.
     """
-    (batch, channels, height, width), device = images.shape, images.device
+    batch, channels, height, width = images.shape
+    device = images.device
     options: Any = {"generator": generator, "device": generator.device}
     offsets = draw_then_shard(
-        batch, lambda n: torch.randint(2 * padding + 1, (2, n, 1), **options), dim=1
+        batch,
+        lambda count: torch.randint(2 * padding + 1, (2, count, 1), **options),
+        dim=1,
     ).to(device)
     rows = offsets[0] + torch.arange(height, device=device)
     columns = offsets[1] + torch.arange(width, device=device)
@@ -202,7 +205,8 @@ def random_cutout(images: Tensor, size: int, generator: torch.Generator) -> Tens
     """Set a square of `size` pixels to 0 about a uniformly drawn pixel (DeVries and
     Taylor 2017).
     """
-    (batch, channels, height, width), device = images.shape, images.device
+    batch, channels, height, width = images.shape
+    device = images.device
     images = images.to(exact_device(device))
     fraction = images.new_full((batch,), size / min(height, width))
     position = uniform_draws(batch, (2,), generator, images.device)
@@ -238,9 +242,9 @@ def jittered(images: Tensor, factors: Tensor, order: Tensor) -> Tensor:
     (B, 3) of 0, 1 and 2.
     """
     for step in order.T:
-        kind = step[:, None, None, None]
-        poorer = torch.where(kind == 1, mean_gray(images), gray(images)).where(
-            kind != 0, 0
+        enhancement = step[:, None, None, None]
+        poorer = torch.where(enhancement == 1, mean_gray(images), gray(images)).where(
+            enhancement != 0, 0
         )
         images = blend(poorer, images, factors.gather(1, step[:, None])[:, 0])
     return images
@@ -256,7 +260,9 @@ def pca_jitter(images: Tensor, std: float, generator: torch.Generator) -> Tensor
     device = images.device
     alpha = draw_then_shard(
         len(images),
-        lambda n: torch.randn(n, len(EIGENVALUES), generator=generator, device=device),
+        lambda count: torch.randn(
+            count, len(EIGENVALUES), generator=generator, device=device
+        ),
     )
     return images + ((alpha * std) @ _components(device))[:, :, None, None]
 
@@ -304,7 +310,9 @@ def random_boxes(
     chosen = sizes.gather(2, first.expand(2, -1, -1))[..., 0]
     chosen = torch.where(fits.any(dim=1), chosen.clamp(min=1), limits)
     place = draw_then_shard(
-        batch, lambda n: torch.rand(2, n, generator=generator, device=device), dim=1
+        batch,
+        lambda count: torch.rand(2, count, generator=generator, device=device),
+        dim=1,
     )
     place = place * (limits - chosen + 1)
     # The product may round up to the limit itself.

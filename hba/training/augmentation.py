@@ -122,7 +122,7 @@ class ScheduleAugmentation:
             content["searches_count"] = True
         if space.regularizers:
             content["regularizers"] = [
-                dataclasses.astuple(one) for one in space.regularizers
+                dataclasses.astuple(regularizer) for regularizer in space.regularizers
             ]
         return (
             "schedule " + hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
@@ -161,8 +161,8 @@ class ScheduleAugmentation:
 
         means = mean_probabilities(space, rows, spreads if is_spread else None)
         return [
-            EpochPolicy(augment, of_epoch)
-            for of_epoch in zip(means, spreads, strict=True)
+            EpochPolicy(augment, tensors)
+            for tensors in zip(means, spreads, strict=True)
         ]
 
     def regularization_by_epoch(

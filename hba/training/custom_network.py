@@ -34,14 +34,14 @@ class CustomNetwork:
 
     def __post_init__(self) -> None:
         if isinstance(self.given, type) or not callable(self.given):
-            kind = (
+            got = (
                 f"the class {self.given.__name__}"
                 if isinstance(self.given, type)
                 else type(self.given).__name__
             )
             raise SettingsError(
                 "network must be an nn.Module, or a function of the seed that makes"
-                f" one, got {kind}"
+                f" one, got {got}"
             )
 
     def fresh(self, seed: int, weights_seed: int) -> nn.Module:
@@ -91,8 +91,8 @@ class CustomNetwork:
         A function is represented by its network for seed 0. The code of forward
         functions is not compared.
         """
-        kind = "copies" if isinstance(self.given, nn.Module) else "made by seed"
-        return f"{self.name} {_digest(self.fresh(0, 0), kind, with_values=True)}"
+        origin = "copies" if isinstance(self.given, nn.Module) else "made by seed"
+        return f"{self.name} {_digest(self.fresh(0, 0), origin, with_values=True)}"
 
     @property
     def structure(self) -> str:
@@ -106,11 +106,7 @@ class CustomNetwork:
         one output per class.
         """
         network = self.fresh(0, 0).cpu().eval()
-        shape = (
-            images.n_channels,
-            image_size,
-            image_size,
-        )
+        shape = (images.n_channels, image_size, image_size)
         try:
             with torch.no_grad(), default_generators(torch.device("cpu")):
                 answer = network(torch.zeros(2, *shape))
@@ -120,16 +116,16 @@ class CustomNetwork:
                     f" {tuple(answer.shape)}"
                 )
         except Exception as error:
-            what = f"images of shape {shape} in {n_classes} classes"
+            data_in_words = f"images of shape {shape} in {n_classes} classes"
             raise SettingsError(
-                f"the network {self.name} cannot be trained on {what}"
+                f"the network {self.name} cannot be trained on {data_in_words}"
                 f" ({reason_of(error)})"
             ) from None
 
 
-def _digest(network: nn.Module, kind: str, *, with_values: bool) -> str:
+def _digest(network: nn.Module, purpose: str, *, with_values: bool) -> str:
     """Hash of classes, layers, names and shapes of weights, and what is frozen."""
-    digest = hashlib.sha256(kind.encode())
+    digest = hashlib.sha256(purpose.encode())
     layers = re.sub("0x[0-9a-f]+", "", repr(network))
     digest.update(f"{type(network).__qualname__}\n{layers}".encode())
     for name, tensor in network.state_dict().items():

@@ -37,7 +37,7 @@ class Confusion:
             *self.counts,
             *(answer for row in self.counts.values() for answer in row),
         }
-        images = [n for row in self.counts.values() for n in row.values()]
+        images = [count for row in self.counts.values() for count in row.values()]
         if (
             not labels
             or min(labels) < 0
@@ -54,7 +54,8 @@ class Confusion:
     def of(matrix: Tensor) -> "Confusion":
         """From a matrix (K, K): number of images by label and answer."""
         rows = [
-            {answer: n for answer, n in enumerate(row) if n} for row in matrix.tolist()
+            {answer: count for answer, count in enumerate(row) if count}
+            for row in matrix.tolist()
         ]
         return Confusion(
             len(rows), {label: row for label, row in enumerate(rows) if row}
@@ -108,11 +109,11 @@ def logits_of(
     was_training = network.training
     network.eval()
     batches = data.once(measure_batch_size(data.image_size))
-    found = [
+    outputs = [
         (network(prepare(as_floats(images))), labels) for images, labels in batches
     ]
     network.train(was_training)
-    logits, labels = map(torch.cat, zip(*found, strict=True))
+    logits, labels = map(torch.cat, zip(*outputs, strict=True))
     return logits.float(), labels
 
 

@@ -24,13 +24,14 @@ def mix(
     is linear with shares that sum to 1, so standardized images are mixed as images in
     [0, 1] are.
     """
-    own = draw_shares(mixing, images.shape[2], images.shape[3], generator)
+    shares = draw_shares(mixing, images.shape[2], images.shape[3], generator)
     # In two steps, because MPS has no float64.
-    of_image, of_other, of_label = (
-        one.to(images.dtype).to(images.device) for one in (own, 1 - own, own.mean())
+    image_share, other_share, label_share = (
+        share.to(images.dtype).to(images.device)
+        for share in (shares, 1 - shares, shares.mean())
     )
-    return _before(images) * of_other + images * of_image, MixedLabels(
-        labels, _before(labels), of_label
+    return _before(images) * other_share + images * image_share, MixedLabels(
+        labels, _before(labels), label_share
     )
 
 

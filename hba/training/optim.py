@@ -138,10 +138,13 @@ def optimizer_for(
     its patience.
     """
     is_fused = settings.fast or settings.optimizer == "adamw"
-    how = {"fused": True, "foreach": False} if is_fused else {}
+    options = {"fused": True, "foreach": False} if is_fused else {}
     make = OPTIMIZERS[settings.optimizer]
     optimizer = make(
-        parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay, **how
+        parameters,
+        lr=settings.learning_rate,
+        weight_decay=settings.weight_decay,
+        **options,
     )
     if isinstance(optimizer, SGD):
         # A fused SGD fails if only some weights have a momentum, as when a layer gets
@@ -192,6 +195,6 @@ def preconditioned(
     if not isinstance(optimizer, AdamW):
         return list(gradients)
     return [
-        gradient / gradient_root(optimizer, one)
-        for one, gradient in zip(parameters, gradients, strict=True)
+        gradient / gradient_root(optimizer, parameter)
+        for parameter, gradient in zip(parameters, gradients, strict=True)
     ]

@@ -165,11 +165,11 @@ class KeptNetwork(NamedTuple):
             folder / INFO_NAME, json.dumps(self.info.model_dump(), indent=2) + "\n"
         )
         if self.problem:
-            text = (
+            message = (
                 f"torch.export cannot write this network ({self.problem});"
                 f" {NETWORK_NAME} has its state dict"
             )
-            warnings.warn(text, HbaWarning, stacklevel=2)
+            warnings.warn(message, HbaWarning, stacklevel=2)
 
 
 def is_kept(folder: Path) -> bool:
@@ -188,12 +188,9 @@ def exported(module: nn.Module, some: Tensor) -> bytes:
     with contextlib.ExitStack() as stack:
         # Without what PyTorch prints and logs of a network that it cannot export: its
         # whole graph.
-        for one in (
-            torch.no_grad(),
-            warnings.catch_warnings(),
-            contextlib.redirect_stderr(io.StringIO()),
-        ):
-            stack.enter_context(one)
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(warnings.catch_warnings())
+        stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
         stack.callback(logging.disable, logging.root.manager.disable)
         logging.disable()
         warnings.simplefilter("ignore")
@@ -202,9 +199,9 @@ def exported(module: nn.Module, some: Tensor) -> bytes:
             module, (example,), dynamic_shapes=(batch,), strict=False
         )
         graphs = [
-            part.graph
-            for part in program.graph_module.modules()
-            if isinstance(part, torch.fx.GraphModule)
+            submodule.graph
+            for submodule in program.graph_module.modules()
+            if isinstance(submodule, torch.fx.GraphModule)
         ]
         for node in (node for graph in graphs for node in graph.nodes):
             # It holds paths of files.
@@ -214,13 +211,13 @@ def exported(module: nn.Module, some: Tensor) -> bytes:
                 # stay refused.
                 node.kwargs = {**node.kwargs, "device": None}
         torch.export.save(program, content)
-        found = module(some)
+        expected = module(some)
         run = program.module()
         together = run(some)
         alone = torch.cat([run(image[None]) for image in some])
         if not all(
-            torch.allclose(one, found, rtol=1e-3, atol=1e-3)
-            for one in (together, alone)
+            torch.allclose(outputs, expected, rtol=1e-3, atol=1e-3)
+            for outputs in (together, alone)
         ):
             raise ValueError("the exported program computes something else")
     return content.getvalue()
@@ -288,11 +285,14 @@ class TrainedNetwork:
         ):
             batches = [self._read(images)]
         else:
-            parts, given = (
-                iter(images),
-                lambda: [self._read(one) for one in itertools.islice(parts, size)],
-            )
-            batches = map(torch.cat, iter(given, []))
+            remaining = iter(images)
+
+            def read_batch() -> list[Tensor]:
+                return [
+                    self._read(image) for image in itertools.islice(remaining, size)
+                ]
+
+            batches = map(torch.cat, iter(read_batch, []))
         logits = torch.cat(
             [torch.zeros(0, len(self.classes)), *map(self.module, batches)]
         )
@@ -303,10 +303,10 @@ class TrainedNetwork:
         if isinstance(image, Tensor | np.ndarray) and image.ndim in (2, 3):
             return self._pixels(image)
         if not isinstance(image, str | Path | PIL.Image.Image):
-            found = tuple(getattr(image, "shape", ())) or type(image).__name__
+            got = tuple(getattr(image, "shape", ())) or type(image).__name__
             raise DataError(
                 "an image must be a path, a PIL image, or a tensor or array of one"
-                f" image, got {found}"
+                f" image, got {got}"
             )
         try:
             return self.read(image)[None]
@@ -317,11 +317,11 @@ class TrainedNetwork:
                 f"cannot read the image {image}: {reason_of(error)}; leave it out"
             ) from None
 
-    def _pixels(self, given: Tensor | np.ndarray) -> Tensor:
+    def _pixels(self, images: Tensor | np.ndarray) -> Tensor:
         """One image, (H, W), (C, H, W) or (H, W, C), or a batch of them as uint8 (N, C,
         S, S) on the CPU.
         """
-        tensor = checked_images(given if given.ndim > 3 else given[None]).cpu()
+        tensor = checked_images(images if images.ndim > 3 else images[None]).cpu()
         side = self.info.image_size
         channels = self.info.channels
         tensor = (
@@ -335,7 +335,7 @@ class TrainedNetwork:
                 f" 1, {side}, {side}) if grey"
             )
             raise DataError(
-                f"images must have the shape {rule}, got {tuple(given.shape)}"
+                f"images must have the shape {rule}, got {tuple(images.shape)}"
             )
         return tensor
 
@@ -354,9 +354,10 @@ def load_network(run: str | Path, *, network: Given | None = None) -> TrainedNet
     path = folder / NETWORK_NAME
     described = folder / INFO_NAME
     if not is_kept(folder):
-        what = f"has no {NETWORK_NAME}" if folder.exists() else "does not exist"
+        problem = f"has no {NETWORK_NAME}" if folder.exists() else "does not exist"
         raise RunError(
-            f"{folder} {what}; make one with a network: hba train POLICY DIR --out RUN"
+            f"{folder} {problem}; make one with a network: hba train POLICY DIR --out"
+            " RUN"
         )
     try:
         info = NetworkInfo.model_validate_json(read_text(described))
@@ -380,11 +381,11 @@ def load_network(run: str | Path, *, network: Given | None = None) -> TrainedNet
             f"{path} holds a state dict: use hba.load_network(RUN,"
             " network=YOUR_NETWORK) in Python"
         )
-    own = CustomNetwork(network).fresh(info.seed, 0)
+    module = CustomNetwork(network).fresh(info.seed, 0)
     try:
-        own.load_state_dict(load_tensors(path))
+        module.load_state_dict(load_tensors(path))
     except RuntimeError as error:
         raise RunError(
             f"the weights in {path} do not fit the network ({reason_of(error)})"
         ) from None
-    return TrainedNetwork(info, FromPixels(own, info).eval())
+    return TrainedNetwork(info, FromPixels(module, info).eval())

@@ -235,12 +235,15 @@ def _step(
     labels: Tensor,
     values: Tensor,
     mixing: Tensor,
-    *of_policy: Tensor,
+    *policy_tensors: Tensor,
 ) -> None:
-    """Make one training step. mixing (4,): the fields of a Mixing, or (0,). of_policy:
-    first arguments of `apply`.
+    """Make one training step.
+
+    Args:
+        mixing: the fields of a Mixing (4,), or (0,).
+        policy_tensors: first arguments of `apply`.
     """
-    augmented = apply(*of_policy, images, state.generator)
+    augmented = apply(*policy_tensors, images, state.generator)
     inputs = acts.on_inputs(
         preprocessing.train(augmented, state.generator), values, state.generator
     )

@@ -218,7 +218,8 @@ class StepGraphs:
         self.generators = generators
         self.most_recordings = most_recordings
         self.reason: str | None = None
-        self.n_replayed = self.n_eager = 0
+        self.n_replayed = 0
+        self.n_eager = 0
         self._rates = [
             torch.zeros((), device=group["params"][0].device) for group in self._groups
         ]
