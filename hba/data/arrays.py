@@ -77,16 +77,14 @@ def resized(pixels: np.ndarray, image_size: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class ArrayItems(Items):
-    """Images of an array (N, C, H, W), which `load` returns when it is first needed.
-    One channel becomes three.
-
-    place: where the images are, for messages. resize: called for images that do not
-    have the requested size.
-    """
+    """Images of an array (N, C, H, W). One channel becomes three."""
 
     load: Callable[[], np.ndarray]
+    """Returns the array; called when it is first needed."""
     place: str
+    """Where the images are, for messages."""
     resize: Callable[[np.ndarray, int], Tensor]
+    """Called for images that do not have the requested size."""
     hashed_by = "pixels"
 
     @cached_property
@@ -116,13 +114,17 @@ class ArrayItems(Items):
 
 
 def npz_source(file: Path) -> Source:
-    """Arrays `images` and `labels`, or a pair for each split: `train_images`,
-    `train_labels`, `test_images`, ...
+    """The images and labels of an .npz file as a source.
 
-    `x` and `y` mean the same. images: (N, H, W) or (N, H, W, C). labels: (N,) or (N,
-    1), numbers or names, which are sorted as text; or (N, classes) of 0 and 1 for
-    several labels per image, whose classes are named by the number of the column.
-    Images are ordered as in source_of. DataError for unusable files.
+    The file has arrays `images` and `labels`, or a pair for each split: `train_images`,
+    `train_labels`, `test_images`, ... `x` and `y` mean the same. Images have the shape
+    (N, H, W) or (N, H, W, C). Labels have the shape (N,) or (N, 1), and are numbers or
+    names, which are sorted as text; or (N, classes) of 0 and 1 for several labels per
+    image, whose classes are named by the number of the column. Images are ordered as in
+    source_of.
+
+    Raises:
+        DataError: for unusable files.
     """
     images = dict[str, str]()
     labels = dict[str, Any]()
@@ -206,7 +208,13 @@ def _opened(file: Path, name: str | None = None) -> Any:
 
 
 def in_memory(images: np.ndarray, labels: np.ndarray, place: str) -> Pool:
-    """Images uint8 (N, C, H, W) as a pool. place: see ArrayItems."""
+    """Images in memory as a pool.
+
+    Args:
+        images: uint8 (N, C, H, W).
+        labels: int (N,).
+        place: see ArrayItems.
+    """
     return Pool(
         ArrayItems(lambda: images, place, resized),
         labels.astype(np.int64),
@@ -215,8 +223,15 @@ def in_memory(images: np.ndarray, labels: np.ndarray, place: str) -> Pool:
 
 
 def builtin_source(name: str, root: Path, download: bool) -> Source:
-    """The data set of that exact name. root: folder that holds torchvision's files and
-    the folder of ImageNet.
+    """The data set of a name.
+
+    Args:
+        name: one of DATASET_NAMES, exactly.
+        root: folder that holds torchvision's files and the folder of ImageNet.
+        download: whether files that are not there are downloaded.
+
+    Raises:
+        DataError: if the images are not there.
     """
     if name == "digits":
         # Part of scikit-learn: 1,797 handwritten digits, 8x8 in 17 grey levels. 700 are
@@ -300,12 +315,19 @@ def from_dataset(
 ) -> LabelledImages:
     """Read the images of a Dataset, such as torchvision's, for `hba.data.SearchData`.
 
-    dataset: a Dataset with a length, or a list, of pairs (image, label). Each is read
-    once, so random transforms are drawn once. An image is a PIL image of at most 8
-    bits, a tensor (C, H, W) or an array (H, W, C), uint8 or floating point in [0, 1].
-    As for the images of a folder, a PIL image is turned upright by its EXIF data, the
-    shorter side is resized to image_size pixels, and the centre is cropped. on_read:
-    see OnRead. DataError for anything else.
+    Each image is read once, so random transforms are drawn once. As for the images of a
+    folder, a PIL image is turned upright by its EXIF data, the shorter side is resized
+    to image_size pixels, and the centre is cropped.
+
+    Args:
+        dataset: a Dataset with a length, or a list, of pairs (image, label). An image
+            is a PIL image of at most 8 bits, a tensor (C, H, W) or an array (H, W, C),
+            uint8 or floating point in [0, 1].
+        image_size: side in pixels.
+        on_read: see OnRead.
+
+    Raises:
+        DataError: for anything else.
     """
     if not (
         hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__") and len(dataset)

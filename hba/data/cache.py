@@ -36,12 +36,12 @@ FORMAT = {"format": "hba-prepared-images", "version": 1}
 
 @dataclass(frozen=True, eq=False)
 class CachedDataset(ArrayItems):
-    """The images of a part of a prepared folder, in their file. hashes: int64 (N, 2).
-    digest: hash of all pixels.
-    """
+    """The images of a part of a prepared folder, in their file."""
 
     hashes: np.ndarray
+    """int64 (N, 2): key and content of each image, as leakage.py computes them."""
     digest: str
+    """Hash of all pixels."""
     hashed_by: Kind  # type: ignore[assignment]
     known_broken: Mapping[int, SkippedFile]
     can_stream = True
@@ -77,8 +77,11 @@ class CachedDataset(ArrayItems):
 
 
 def cached_source(folder: Path, image_size: int) -> Source:
-    """The prepared images as a source. DataError for another size: resized twice, they
-    would be different images.
+    """The prepared images of a folder as a source.
+
+    Raises:
+        DataError: for a broken folder, and for another image size: resized twice, they
+            would be different images.
     """
     try:
         description = json.loads(read_text(folder / PREPARED_NAME))
@@ -175,15 +178,18 @@ def _mapped(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The result of `prepare`. n_images: by part. left_out: files that are not images,
-    or could not be read.
-    """
+    """The result of `prepare`."""
 
     folder: Path
+    """The folder of prepared images."""
     image_size: int
+    """Side of the images in pixels."""
     class_names: tuple[str, ...]
+    """By label."""
     n_images: Mapping[Role, int]
+    """Number of images by part."""
     left_out: tuple[SkippedFile, ...]
+    """Files that are not images, or could not be read."""
 
 
 def check_out(folder: Path) -> None:

@@ -22,8 +22,14 @@ CLUTTER = frozenset({"__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "ico
 
 
 def folder_source(folder: Path, splits: Mapping[str, Path] | None = None) -> Source:
-    """The folder as a source; only names are read. splits: by default those of
-    find_splits. DataError if unusable.
+    """An image folder as a source; only names are read.
+
+    Args:
+        folder: as the module describes it.
+        splits: the folder of each split, by default those of find_splits.
+
+    Raises:
+        DataError: for an unusable folder.
     """
     if not folder.is_dir():
         kinds = (
@@ -63,8 +69,12 @@ def _source(folder: Path, split_folders: Mapping[str, Path]) -> Source:
 def _part(
     folder: Path, around: Sequence[Path] = (), beside: Sequence[Path] = ()
 ) -> Part:
-    """The images of one split. around, beside: folders of which the files, or all
-    files, are reported as unused.
+    """The images of one split.
+
+    Args:
+        folder: has a sub-folder for each class.
+        around: folders of which the files are reported as unused.
+        beside: folders of which all files, at any depth, are reported as unused.
     """
     paths: list[Path] = []
     names: list[tuple[str, ...]] = []

@@ -37,12 +37,12 @@ SHAPES = (
 
 
 class Images(Protocol):
-    """Labelled images, in memory or left in their files. left_out: files that could not
-    be read.
-    """
+    """Labelled images, in memory or left in their files."""
 
     labels: Tensor
+    """int64 (N,), or bool (N, classes) for several labels an image."""
     left_out: tuple[SkippedFile, ...]
+    """Files that could not be read."""
 
     @property
     def image_size(self) -> int: ...
@@ -67,8 +67,11 @@ class Images(Protocol):
         return self
 
     def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]:
-        """Yield every image once, in order; the last batch may be smaller. share: which
-        batches are read.
+        """Yield every image once, in order; the last batch may be smaller.
+
+        Args:
+            batch_size: number of images in a batch.
+            share: which batches are read.
         """
         return self.read(
             torch.arange(len(self), device=self.device).split(batch_size)[share]
@@ -94,17 +97,21 @@ class Images(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class LabelledImages(Images):
-    """Images in memory, uint8 (N, C, H, W); labels int64 (N,), or bool (N, classes) for
-    several labels an image.
+    """Images in memory, with their labels.
 
-    Images may also be floating point in [0, 1], channels last, or an array, and labels
-    any integer type, or a matrix of 0 and 1: they are converted. DataError for anything
-    else. left_out: files that could not be read.
+    Other forms are converted. Raises DataError for anything else.
     """
 
     images: Tensor
+    """uint8 (N, C, H, W). Given as floating point in [0, 1], channels last, or an
+    array, they are converted.
+    """
     labels: Tensor
+    """int64 (N,), or bool (N, classes) for several labels an image. Given as any
+    integer type, or a matrix of 0 and 1, they are converted.
+    """
     left_out: tuple[SkippedFile, ...] = ()
+    """Files that could not be read."""
 
     def __post_init__(self) -> None:
         images = checked_images(self.images)
@@ -142,12 +149,12 @@ class LabelledImages(Images):
 
 @dataclass(eq=False)
 class LazySplit:
-    """The test split, read when it is first needed, and kept. n_known: its size, if
-    known without opening a file.
-    """
+    """The test split, read when it is first needed, and kept."""
 
     read: Callable[[], Images] = field(repr=False)
+    """Reads the images."""
     n_known: int | None = None
+    """Number of images, if known without opening a file."""
     _images: Images | None = field(default=None, repr=False)
 
     def opened(self) -> Images:
@@ -168,19 +175,25 @@ class LazySplit:
 class _Data:
     """What SearchData and EvaluationData share.
 
-    not_images: other files that were found among the images. facts: sentences on how
-    the data were read. listing: the pools of the images of a search or of a test; None
-    for the caller's own images and for a data set by name. train_pool: the pool of the
-    training images, likewise. DataError for images and labels that do not fit together.
+    Raises DataError for images and labels that do not fit together.
     """
 
     name: str
+    """The name of the data, for messages and reports."""
     class_names: tuple[str, ...]
+    """By label."""
     train: Images
+    """The training images."""
     not_images: tuple[SkippedFile, ...] = field(default=(), kw_only=True)
+    """Other files that were found among the images."""
     facts: tuple[str, ...] = field(default=(), kw_only=True)
+    """Sentences on how the data were read."""
     listing: tuple[Any, ...] | None = field(default=None, kw_only=True, repr=False)
+    """The pools of the images of a search or of a test; None for the caller's own
+    images and for a data set by name.
+    """
     train_pool: Any = field(default=None, kw_only=True, repr=False)
+    """The pool of the training images, likewise."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "class_names", tuple(map(str, self.class_names)))
@@ -255,22 +268,23 @@ class _Data:
 class SearchData(_Data):
     """The data that a policy search may see. They have no test split.
 
-    class_names: by label. test_images: how many images are kept for the test; 0 if the
-    test part is separate, None if it is unknown. DataError for images and labels that
-    do not fit together.
+    Raises DataError for images and labels that do not fit together.
     """
 
     val: Images
+    """The validation images."""
     test_images: int | None = field(default=None, kw_only=True)
+    """How many images are kept for the test; 0 if the test part is separate, None if it
+    is unknown.
+    """
 
 
 @dataclass(frozen=True)
 class EvaluationData(_Data):
-    """The data of a policy evaluation: all training images, and the test split, which
-    is read at the very end.
-    """
+    """The data of a policy evaluation: all training images, and the test split."""
 
     test: Images | LazySplit
+    """The test split, which is read at the very end."""
 
     @property
     def n_test(self) -> int | None:

@@ -135,11 +135,16 @@ def split_role(name: str, data: object) -> str:
 
 
 def class_name(label: Any, where: str) -> str:
-    """The class name of a label, as a folder would be called: text, or a whole number,
-    such as 3 for 3.0 and "3.0".
+    """The class name of a label, as a folder would be called.
 
-    DataError for a label that is empty or not a class. where: its place in messages,
-    such as `row 7 of FILE`.
+    This is text, or a whole number, such as 3 for 3.0 and "3.0".
+
+    Args:
+        label: a cell of a table, or an element of an array.
+        where: its place in messages, such as `row 7 of FILE`.
+
+    Raises:
+        DataError: for a label that is empty or not a class.
     """
     label = label.decode(errors="replace") if isinstance(label, bytes) else label
     name = composed(label.strip()) if isinstance(label, str) else ""
@@ -165,10 +170,18 @@ def class_name(label: Any, where: str) -> str:
 
 
 def classes_of(label: Any, separator: str | None, where: str) -> tuple[str, ...]:
-    """The names of an image's classes: of a list each, of text those between
-    separators, sorted; of another label one.
+    """The names of an image's classes.
 
-    Without a list and a separator, exactly one. DataError as class_name.
+    Those of a list are sorted, as are those of text, between separators; another label
+    is one name. Without a list and a separator, there is exactly one.
+
+    Args:
+        label: as class_name takes it, or a list of such labels.
+        separator: between labels in a text.
+        where: as for class_name.
+
+    Raises:
+        DataError: as class_name.
     """
     if isinstance(label, list):
         return tuple(sorted({class_name(entry, where) for entry in label}))

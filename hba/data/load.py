@@ -73,8 +73,11 @@ def check_data(
 
 
 def find_source(config: DataConfig) -> Source:
-    """The source that the settings name, with the chosen classes only. DataError if
-    there is no such source.
+    """The source that the settings name, with the chosen classes only.
+
+    Raises:
+        DataError: if there is no such source.
+        SettingsError: for a setting that has no effect on it.
     """
     place = Path(config.data)
     source_format = (
@@ -129,10 +132,15 @@ def find_source(config: DataConfig) -> Source:
 def load_search_data(
     config: DataConfig, on_read: OnRead | None = None, dataset: AnyDataset | None = None
 ) -> SearchData:
-    """Load training and validation images. The files of the test split are not opened.
+    """Load training and validation images. Files of the test split stay closed.
 
-    dataset: split instead of config.data, without a test split. on_read: as OnRead, for
-    each split.
+    Args:
+        config: which images are used.
+        on_read: as OnRead, for each split.
+        dataset: split instead of config.data, without a test split.
+
+    Raises:
+        DataError: for data that cannot be used.
     """
     if is_pair(dataset):
         raise DataError(
@@ -176,13 +184,20 @@ def load_evaluation_data(
     *,
     with_val: bool = False,
 ) -> EvaluationData:
-    """Load the whole training set, or train_size of it, and the test split: the images
-    that no search saw.
+    """Load the training set, or train_size of it, and the test split.
 
-    The existence of a test split is checked now; it is read when it is first used.
-    dataset: a pair (train, test) instead of config.data. on_read: for training images.
-    with_val: also train on the source's own validation split; DataError if its images
-    are streamed.
+    The test split has the images that no search saw. Its existence is checked now; it
+    is read when it is first used.
+
+    Args:
+        config: which images are used.
+        on_read: as OnRead, for training images.
+        dataset: a pair (train, test) instead of config.data.
+        with_val: also train on the source's own validation split.
+
+    Raises:
+        DataError: for data that cannot be used, and with_val if its images are
+            streamed.
     """
     if not (dataset is None or is_pair(dataset)):
         raise DataError(
@@ -246,18 +261,24 @@ def _read(pool: Pool, config: DataConfig, on_read: OnRead | None = None) -> Imag
 def prepare(
     data: str | Path, out: str | Path, *, on_read: OnRead | None = None, **settings: Any
 ) -> Prepared:
-    """Decode and resize all images of the data once, into the folder `out`, which you
-    can then use instead of the data.
+    """Decode and resize all images of the data once, into the folder `out`.
 
-    data: as for `hba.search`, but in files. settings: fields of DataConfig that control
-    how images are read, such as image_size, skip_broken, levels and classes. on_read:
-    called for each part with the number of images done so far and the total. Files of
-    an interrupted call in `out` are overwritten.
+    You can then use the folder instead of the data. Splits, pixels and colours are
+    those of the data with the same image_size. Test images are decoded too, but no
+    search opens them.
 
-    Splits, pixels and colours are those of the data with the same image_size. Test
-    images are decoded too, but no search opens them. Raises DataError for data that
-    cannot be used, SettingsError for settings that have no effect, and RunError if
-    `out` cannot be written or holds other files.
+    Args:
+        data: as for `hba.search`, but in files.
+        out: the folder. Files of an interrupted call in it are overwritten.
+        on_read: called for each part with the number of images done so far and the
+            total.
+        settings: fields of DataConfig that control how images are read, such as
+            image_size, skip_broken, levels and classes.
+
+    Raises:
+        DataError: for data that cannot be used.
+        SettingsError: for settings that have no effect.
+        RunError: if `out` cannot be written or holds other files.
     """
     if idle := [name for name in settings if name in IDLE]:
         raise SettingsError(
@@ -278,8 +299,10 @@ def is_dataset(data: object) -> bool:
 
 
 def name_of_dataset(data: Any, settings: Mapping[str, Any]) -> str:
-    """The class of a dataset, or of a pair's first one. SettingsError if a setting
-    about files is given with it.
+    """The class of a dataset, or of a pair's first one.
+
+    Raises:
+        SettingsError: if a setting about files is given with it.
     """
     if idle := [
         name
@@ -304,12 +327,19 @@ def is_pair(data: object) -> bool:
 
 
 def dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Source:
-    """A dataset, or a pair (train, test), as a source in memory. No test split is drawn
-    from a single dataset.
+    """A dataset, or a pair (train, test), as a source in memory.
 
-    Classes are named as the datasets name them, as torchvision's do, also within a
-    Subset; else by their numbers. Where both datasets of a pair have names, labels are
-    matched by name; DataError where a target_transform prevents that.
+    No test split is drawn from a single dataset. Classes are named as the datasets name
+    them, as torchvision's do, also within a Subset; else by their numbers. Where both
+    datasets of a pair have names, labels are matched by name.
+
+    Args:
+        data: a dataset, or a pair.
+        config: its image size is used.
+        on_read: as OnRead.
+
+    Raises:
+        DataError: where a target_transform prevents that labels are matched by name.
     """
     datasets = data if is_pair(data) else (data,)
     size = config.stored_size

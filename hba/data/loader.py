@@ -32,12 +32,17 @@ SUM_BATCH_SIZE = 100
 
 
 class BatchStream:
-    """Endless batches (images float in [0, 1], labels), in a new random order in each
-    epoch, without the last part.
+    """Endless batches, in a new random order in each epoch.
 
-    An epoch has len(data) // batch_size batches of at most len(data) images. Processes
-    that share a batch get different images; batch_size is their sum. The position can
-    be saved and restored. setting: name of batch_size in errors.
+    A batch is a pair (images float in [0, 1], labels). An epoch has len(data) //
+    batch_size batches of at most len(data) images, without the last part. Processes
+    that share a batch get different images. The position can be saved and restored.
+
+    Args:
+        data: the images.
+        batch_size: the sum over the processes that share a batch.
+        seed: decides the orders.
+        setting: name of batch_size in errors.
     """
 
     def __init__(
@@ -159,25 +164,32 @@ def received(content: bytes) -> ReadPart:
 
 @dataclass(frozen=True, eq=False)
 class StreamedImages(Images):
-    """Images that stay in their files, labels int64 (N,) or bool (N, classes); the same
-    pixels as images in memory.
+    """Images that stay in their files; the same pixels as images in memory.
 
-    workers: processes that read ahead; 0 reads in this one. left_out: broken images,
-    which `of` has omitted; one that breaks later raises DataError. Mean and deviation
-    of colours use at most 2,000 images, drawn with a fixed seed.
+    Mean and deviation of colours use at most 2,000 images, drawn with a fixed seed.
     """
 
     pool: Pool = field(repr=False)
+    """The images."""
     labels: Tensor = field(repr=False)
+    """int64 (N,) or bool (N, classes)."""
     workers: int
+    """Number of processes that read ahead; 0 reads in this one."""
     left_out: tuple[SkippedFile, ...] = ()
+    """Broken images, which `of` has omitted; one that breaks later raises DataError."""
 
     @staticmethod
     def of(
         pool: Pool, workers: int | None = None, on_read: OnRead | None = None
     ) -> "StreamedImages":
-        """The images of a pool. If broken images may be left out, all images are read
-        once to find them.
+        """The images of a pool.
+
+        If broken images may be left out, all images are read once to find them.
+
+        Args:
+            pool: the images.
+            workers: number of processes that read ahead, by default default_workers.
+            on_read: as OnRead, while broken images are sought.
         """
         broken = pool.find_broken(on_read) if pool.most_broken else {}
         chosen = pool.without(broken)

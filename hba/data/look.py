@@ -44,28 +44,31 @@ SMALL = 32
 
 @dataclass(frozen=True)
 class Look:
-    """A summary of a data set before any training.
-
-    n_train: number of images for training and validation, n_val of which are in the
-    data's own validation split. n_test: None if a test split is unknown, or would have
-    to be read. has_own_test: False if test images are drawn from the others. counts:
-    images of each class among n_train. noun: what the classes are called. side:
-    median of the shorter sides in pixels. is_grey: no training image has a colour.
-    copies: the first 20 of n_copies.
-    """
+    """A summary of a data set before any training."""
 
     name: str
     class_names: tuple[str, ...]
+    """By label."""
     n_train: int
+    """Number of images for training and validation."""
     n_val: int
+    """Number of those that are in the data's own validation split."""
     n_test: int | None
+    """None if a test split is unknown, or would have to be read."""
     has_own_test: bool
+    """False if test images are drawn from the others."""
     counts: tuple[int, ...]
+    """Number of images of each class among n_train."""
     noun: str
+    """What the classes are called."""
     side: int
+    """Median of the shorter sides in pixels."""
     is_grey: bool
+    """Whether no training image has a colour."""
     copies: tuple[Copies, ...] = ()
+    """The first 20 of n_copies."""
     n_copies: int = 0
+    """Number of pairs of copies."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -114,12 +117,18 @@ class Look:
 
 
 def look(config: DataConfig, data: AnyData = None) -> Look:
-    """Look at a data set. Size and colour are those of at most 300 training images,
-    evenly spaced.
+    """Look at a data set before any training.
 
-    data: images in memory, instead of config.data. Test images in files are hashed, and
-    decoded only if they seem to be copies; those in arrays on disk are not read. Data
-    sets by name are not searched for copies. DataError if unusable.
+    Size and colour are those of at most 300 training images, evenly spaced. Test images
+    in files are hashed, and decoded only if they seem to be copies; those in arrays on
+    disk are not read. Data sets by name are not searched for copies.
+
+    Args:
+        config: which images are used.
+        data: images in memory, instead of config.data.
+
+    Raises:
+        DataError: for unusable data.
     """
     if isinstance(data, SearchData | EvaluationData):
         name = data.name

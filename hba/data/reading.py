@@ -136,11 +136,16 @@ def is_unread_image(path: str | Path) -> bool:
 
 @contextlib.contextmanager
 def opened(file: Path | bytes, draft: int | None = None) -> Iterator[Image.Image]:
-    """Open an image, and read only its header. file: its path or its content.
+    """Open an image, and read only its header.
 
-    draft: side in pixels to which a JPEG may be reduced while it is decoded. DataError,
-    with a short reason, for images of more than MOST_BYTES and any exception inside:
-    Pillow's readers raise those of all kinds for damaged files.
+    Args:
+        file: its path or its content.
+        draft: side in pixels to which a JPEG may be reduced while it is decoded.
+
+    Raises:
+        DataError: with a short reason, for images of more than MOST_BYTES and any
+            exception inside: Pillow's readers raise those of all kinds for damaged
+            files.
     """
     try:
         stream = io.BytesIO(file) if isinstance(file, bytes) else open_regular(file)
@@ -178,8 +183,14 @@ def opened(file: Path | bytes, draft: int | None = None) -> Iterator[Image.Image
 
 
 def check_size(size: tuple[int, int], n_bytes: int = 9) -> None:
-    """DataError for an image that would take more than MOST_BYTES. n_bytes: for each
-    pixel.
+    """Check that an image fits into memory.
+
+    Args:
+        size: width and height in pixels.
+        n_bytes: for each pixel.
+
+    Raises:
+        DataError: for an image that would take more than MOST_BYTES.
     """
     most = MOST_BYTES // n_bytes
     if size[0] * size[1] > most:
@@ -192,8 +203,13 @@ def check_size(size: tuple[int, int], n_bytes: int = 9) -> None:
 def read_image(
     file: Path | bytes, image_size: int, levels: Levels | None = None
 ) -> Tensor:
-    """Read one file, upright, as `fitted` returns it: uint8 (3, image_size,
-    image_size). DataError, the reason only.
+    """Read one file, upright, as `fitted` returns it.
+
+    Returns:
+        uint8 (3, image_size, image_size).
+
+    Raises:
+        DataError: with the reason only.
     """
     with opened(file, draft=JPEG_SCALE * image_size) as image:
         ImageOps.exif_transpose(image, in_place=True)
@@ -203,14 +219,21 @@ def read_image(
 def load_image(
     path: str | Path, image_size: int | None = None, levels: Levels | None = None
 ) -> Image.Image:
-    """Read an image file as a search reads it: upright by EXIF, 8 bits, RGB,
-    transparent pixels on white.
+    """Read an image file as a search reads it.
 
-    As `loader` of torchvision's ImageFolder, it gives a training the pixels of a
-    search. image_size: side in pixels, to which the shorter side is resized before the
-    center is cropped. None keeps the size. levels: those that become black and white in
-    images with more than 8 bits, by default 0 and 65535. DataError for a file that
-    cannot be read.
+    The image is upright by EXIF, of 8 bits, in RGB, with transparent pixels on white.
+    As `loader` of torchvision's ImageFolder, this function gives a training the pixels
+    of a search.
+
+    Args:
+        path: the file.
+        image_size: side in pixels, to which the shorter side is resized before the
+            center is cropped. None keeps the size.
+        levels: those that become black and white in images with more than 8 bits, by
+            default 0 and 65535.
+
+    Raises:
+        DataError: for a file that cannot be read.
     """
     try:
         if image_size is not None:
@@ -257,10 +280,15 @@ def is_deep(image: Image.Image) -> bool:
 
 
 def to_8_bits(values: np.ndarray, levels: Levels | None = None) -> np.ndarray:
-    """Convert levels of any shape to uint8. levels: by default 0 to 1 for floating
-    point, else 0 to 65535.
+    """Convert levels of any shape to uint8.
 
-    DataError for values that are not finite, or outside of the default levels.
+    Args:
+        values: the levels.
+        levels: those that become black and white, by default 0 and 1 for floating
+            point, else 0 and 65535.
+
+    Raises:
+        DataError: for values that are not finite, or outside of the default levels.
     """
     if values.dtype == np.uint8:
         return values

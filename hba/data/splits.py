@@ -30,27 +30,34 @@ COMMENT = re.compile(r"(^|\s)#.*")
 
 @dataclass(frozen=True)
 class Splits:
-    """Pools of a source's images, each in the order of its source. test is the source's
-    own, if it has one.
-
-    available: all training images without the test split. train is a part of it, and
-    val unless the source has its own.
-    """
+    """Pools of a source's images, each in the order of its source."""
 
     available: Pool
+    """All training images without the test split."""
     train: Pool
+    """A part of the available images."""
     val: Pool
+    """A part of the available images, unless the source has its own."""
     test: Callable[[], Pool]
+    """Opens the test images: the source's own, if it has some."""
 
 
 def split(
     source: Source, train_size: int | None, val_size: int | None, seed: int
 ) -> Splits:
-    """Split by class shares, or at random if images have several labels: test first,
-    then validation, then training.
+    """Split a source: test first, then validation, then training.
 
-    None: a fifth for validation, the rest for training. Only the seed decides the test
-    split. DataError for bad sizes.
+    Splits have the shares of the classes, or are random if images have several labels.
+    Only the seed decides the test split.
+
+    Args:
+        source: the images.
+        train_size: number of training images; None takes the rest.
+        val_size: number of validation images; None takes a fifth.
+        seed: decides which images go into which split.
+
+    Raises:
+        DataError: for bad sizes.
     """
     available = source.train
     test = source.test
@@ -113,10 +120,18 @@ def _default_size(source: Source, pool: Pool) -> int:
 def _take(
     source: Source, pool: Pool, size: int | None, *, keep: int, seed: int, name: str
 ) -> tuple[Pool, Pool]:
-    """Take `size` images, at least one of each stratum, and leave at least `keep` of
-    each; None takes all.
+    """Take some images, at least one of each stratum.
 
-    Returns both pools.
+    Args:
+        source: for its name in messages.
+        pool: the images.
+        size: how many to take; None takes all.
+        keep: how many of each stratum to leave at least.
+        seed: decides which images are taken.
+        name: of the split, for messages.
+
+    Returns:
+        The pool of these images, and the pool of the others.
     """
     if size is None:
         return pool, pool.take(np.arange(0))
@@ -171,13 +186,19 @@ def shipped_class_lists() -> list[str]:
 
 
 def keep_classes(source: Source, listed_in: str) -> Source:
-    """Keep only the classes of a list, in the test split too, renumbered in their old
-    order.
+    """Keep only the classes of a list, renumbered in their old order.
 
-    listed_in: the name of a shipped list, or a text file with one class per line: its
-    name, or its position, from 0, in the order of the data set's classes (for a folder:
-    sorted by name). Names take precedence over positions; empty lines and comments
-    after a # are ignored. DataError for other files.
+    This holds for the test split too.
+
+    Args:
+        source: the images.
+        listed_in: the name of a shipped list, or a text file with one class per line:
+            its name, or its position, from 0, in the order of the data set's classes
+            (for a folder: sorted by name). Names take precedence over positions; empty
+            lines and comments after a # are ignored.
+
+    Raises:
+        DataError: for other files.
     """
     keep = _listed_classes(source, listed_in)
     kept = source.map(lambda pool: pool.keep(keep))

@@ -46,8 +46,16 @@ SPLITS_FILE = "dataset_dict.json"
 def find_column(
     role: Role, columns: Columns, names: Sequence[str], data: object
 ) -> str:
-    """The column that was given, or the one with a usual name. DataError if there is
-    none, or several.
+    """The column that was given, or the one with a usual name.
+
+    Args:
+        role: what the column holds.
+        columns: names that were given.
+        names: of all columns.
+        data: the table, for messages.
+
+    Raises:
+        DataError: if there is none, or several.
     """
     chosen = columns[role]
     usual = NAMES[role]
@@ -82,13 +90,22 @@ def table_source(
     image_ending: str | None,
     skip_broken: bool | None,
 ) -> Source:
-    """The images of a CSV or Parquet file. Relative paths are relative to the file's
-    folder, or to image_folder in it.
+    """The images of a CSV or Parquet file.
 
     Classes are sorted by name and images by class and path, so the order of rows does
     not matter. Training and validation images must exist, but none is opened.
-    separator: between the labels in a cell. image_ending: of files, which the paths
-    lack. DataError for an unusable table.
+
+    Args:
+        file: the table.
+        columns: names that were given.
+        separator: between the labels in a cell.
+        image_folder: folder that relative paths are relative to, itself relative to the
+            folder of the file; None for the latter.
+        image_ending: of files, which the paths lack.
+        skip_broken: as in DataConfig, for files that are missing.
+
+    Raises:
+        DataError: for an unusable table.
     """
     table = _read(file)
     column_names = list(map(str, table.columns))
@@ -271,13 +288,20 @@ def _existing(path: Path) -> Path:
 def saved_source(
     folder: Path, columns: Columns, separator: str | None = None
 ) -> Source:
-    """A dataset that `datasets.Dataset.save_to_disk` has saved, with its splits where
-    it has some.
+    """A dataset that `datasets.Dataset.save_to_disk` has saved.
 
-    Images are ordered as in source_of. The classes of a ClassLabel keep their order;
-    others are sorted as text. Several labels are a list, or text with a separator.
-    Other splits than train, val and test, and a test split without labels, are left
-    out; a fact of the source says so. DataError if unusable.
+    It has its splits where it has some. Images are ordered as in source_of. The classes
+    of a ClassLabel keep their order; others are sorted as text. Other splits than
+    train, val and test, and a test split without labels, are left out; a fact of the
+    source says so.
+
+    Args:
+        folder: where it was saved.
+        columns: names that were given.
+        separator: between several labels in a text; None if they are a list.
+
+    Raises:
+        DataError: for an unusable dataset.
     """
     places = {"train": folder}
     splits_file = folder / SPLITS_FILE

@@ -163,8 +163,13 @@ def local_device(name: str) -> torch.device:
 
 
 def check_alike(inputs: Mapping[str, str]) -> None:
-    """SettingsError in all processes if one has other inputs than rank 0. inputs: by a
-    name for the message.
+    """Check that all processes have the same inputs as rank 0.
+
+    Args:
+        inputs: by a name for the message.
+
+    Raises:
+        SettingsError: in all processes, if one has others.
     """
     all_inputs = [inputs] * size()
     if size() > 1:

@@ -9,10 +9,12 @@ from hba.errors import SettingsError
 
 
 class ProcessInfo(NamedTuple):
-    """rank: of this process, from 0. size: how many processes there are."""
+    """The place of a process among those that compute together."""
 
     rank: int
+    """Of this process, from 0."""
     size: int
+    """How many processes there are."""
 
 
 GONE = "another process of this computation has ended, or does not answer"
@@ -53,8 +55,13 @@ def single_process() -> contextlib.AbstractContextManager[None]:
 
 
 def check_single_process(task: str) -> None:
-    """SettingsError if several processes run something that only one can. task: its
-    name in the message.
+    """Check that only one process runs something that cannot be shared.
+
+    Args:
+        task: its name in the message.
+
+    Raises:
+        SettingsError: if several processes run it.
     """
     if size() > 1:
         raise SettingsError(

@@ -64,20 +64,25 @@ every step.
 
 @dataclass(frozen=True)
 class Shared:
-    """What all tasks of a run have in common.
-
-    value: must be picklable if the tasks run elsewhere. tensors: in memory that
-    processes share, if it suffices. prepare: a function at the top level of a module,
-    called once in each process with both; every task gets its result.
-    """
+    """What all tasks of a run have in common."""
 
     value: Any = None
+    """Must be picklable if the tasks run elsewhere."""
     tensors: Tensors = ()
+    """In memory that processes share, if it suffices."""
     prepare: Callable[[Any, Tensors], Any] = lambda value, tensors: value
+    """A function at the top level of a module, called once in each process with both;
+    every task gets its result.
+    """
 
 
 class Executor:
-    """Runs tasks. device: of each task. n_jobs: tasks at a time."""
+    """Runs tasks.
+
+    Args:
+        device: of each task.
+        n_jobs: number of tasks at a time.
+    """
 
     def __init__(self, device: torch.device, n_jobs: int = 1) -> None:
         self.device = device
@@ -106,9 +111,17 @@ class Executor:
     ) -> Results:
         """Yield the number and the result of each task, in the order in which they end.
 
-        on_step is called in this process for each step of any task. All processes end
-        with the generator. Raises the exception of a task, after results that arrived
-        with it; RunError if a machine or process is lost.
+        All processes end with the generator.
+
+        Args:
+            function: computes a task.
+            tasks: what it is called with.
+            shared: what all tasks have in common.
+            on_step: called in this process for each step of any task.
+
+        Raises:
+            Exception: that of a task, after results that arrived with it.
+            RunError: if a machine or process is lost.
         """
         raise NotImplementedError
 
@@ -220,8 +233,11 @@ class ProcessExecutor(Executor):
 def results_of(
     futures: Mapping[Future[Any], int], report_steps: Callable[[], None] = lambda: None
 ) -> Iterator[tuple[int, Any]]:
-    """The number and the result of each future, as they end. report_steps: called
-    several times a second meanwhile.
+    """The number and the result of each future, as they end.
+
+    Args:
+        futures: with the number of each.
+        report_steps: called several times a second meanwhile.
     """
     waiting = set(futures)
     while waiting:
@@ -246,10 +262,13 @@ def tensors_of(split: Images | LazySplit) -> Tensors:
 def number_of_jobs(
     asked: int | None, n_tasks: int, images: Images, device: torch.device | None
 ) -> int:
-    """How many tasks run at a time on this machine, at most n_tasks. device: None for a
-    cluster.
+    """How many tasks run at a time on this machine, at most n_tasks.
 
-    asked: None means default_jobs, but 1 with torchrun and for streamed images.
+    Args:
+        asked: None means default_jobs, but 1 with torchrun and for streamed images.
+        n_tasks: number of tasks.
+        images: what the tasks read.
+        device: None for a cluster.
     """
     if asked is None:
         is_shared = size() > 1 or not isinstance(images, LabelledImages)
@@ -309,8 +328,10 @@ def _run(content: bytes) -> Any:
 
 
 def packed(parts: Any) -> bytes:
-    """Pickle with cloudpickle. If that fails, raises SettingsError, which names a task
-    by its `name`.
+    """Pickle with cloudpickle.
+
+    Raises:
+        SettingsError: if that fails; names a task by its `name`.
     """
     try:
         return bytes(cloudpickle.dumps(parts))

@@ -63,8 +63,12 @@ def check_one_way(jobs: int | None, cluster: str | None) -> None:
 
 
 def executor_for(device: str, n_jobs: int, ray: ModuleType | None) -> Executor:
-    """device: a name. n_jobs: tasks at a time on this machine. ray: the library,
-    connected to a cluster.
+    """The executor for a device or a cluster.
+
+    Args:
+        device: its name.
+        n_jobs: number of tasks at a time on this machine.
+        ray: the library, connected to a cluster; None without one.
     """
     if ray is not None:
         return RayExecutor(ray, device)
@@ -78,12 +82,17 @@ def executor_for(device: str, n_jobs: int, ray: ModuleType | None) -> Executor:
 
 @contextlib.contextmanager
 def connected(address: str | None) -> Iterator[ModuleType | None]:
-    """Connect the library Ray to a running cluster, and leave it at the end; None for
-    no address.
+    """Connect the library Ray to a running cluster, and leave it at the end.
 
-    `auto` finds the cluster of this machine. A program that is connected already stays
-    so, whatever the address. SettingsError if Ray is not installed, RunError if no
-    cluster answers.
+    A program that is connected already stays so, whatever the address.
+
+    Args:
+        address: of the cluster. `auto` finds that of this machine; None connects to
+            none.
+
+    Raises:
+        SettingsError: if Ray is not installed.
+        RunError: if no cluster answers.
     """
     if address is None:
         yield None
@@ -123,11 +132,15 @@ def connected(address: str | None) -> Iterator[ModuleType | None]:
 
 
 def needed_by_task(device: str, machines: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """The numbers of CPUs and GPUs that a task needs: with `auto`, a GPU if any machine
-    has one, else a CPU.
+    """The numbers of CPUs and GPUs that a task needs.
 
-    machines: these numbers of each, whose CPUs are divided among its GPUs.
-    SettingsError if none has such a device.
+    Args:
+        device: with `auto`, a task needs a GPU if any machine has one, else a CPU.
+        machines: the numbers of CPUs and GPUs of each, whose CPUs are divided among its
+            GPUs.
+
+    Raises:
+        SettingsError: if none has such a device.
     """
     with_gpus = [(n_cpus, n_gpus) for n_cpus, n_gpus in machines if n_cpus and n_gpus]
     if device.startswith(("cuda:", "mps")):
@@ -233,9 +246,15 @@ def _run_task(
 ) -> tuple[Any, int]:
     """On a machine of the cluster: the result of a task and its number of steps.
 
-    versions: of the machine that started the task; RunError if this machine has others.
-    common: the result of packed_run, and arrays in memory that the processes of a
-    machine share, which none of them writes to.
+    Args:
+        versions: of the machine that started the task.
+        n_threads: number of PyTorch's threads.
+        content: the packed task.
+        common: the result of packed_run, and arrays in memory that the processes of a
+            machine share, which none of them writes to.
+
+    Raises:
+        RunError: if this machine has other versions.
     """
     if versions != VERSIONS:
         versions_here = f"{VERSIONS} (where it was started {versions})"

@@ -76,11 +76,15 @@ parameters counted at 10 classes.
 
 
 def find_model(name: str, *, may_have_tag: bool = False) -> Build:
-    """The function that builds the named network; SettingsError with the known names
-    for an unknown one.
+    """The function that builds the named network.
 
-    may_have_tag: the name of a timm network may end with a tag of weights, which are
-    not loaded.
+    Args:
+        name: a key of MODELS, a name that follows PATTERNS, or timm:<name>.
+        may_have_tag: the name of a timm network may end with a tag of weights, which
+            are not loaded.
+
+    Raises:
+        SettingsError: for an unknown name; lists the known ones.
     """
     if name in MODELS:
         return MODELS[name]
@@ -114,12 +118,20 @@ def build_model(
     start: Start | None = None,
     in_channels: int = 3,
 ) -> nn.Module:
-    """A freshly initialized network, whose weights depend on the seed only; the global
-    generator is not touched.
+    """A freshly initialized network, whose weights depend on the seed only.
 
-    image_size: side in pixels of the images, 32 by default if layers depend on it;
-    SettingsError if the network cannot take them. start: pretrained weights, except for
-    a head that does not fit.
+    The global generator is not touched.
+
+    Args:
+        name: as find_model takes it.
+        n_classes: number of outputs.
+        seed: decides the weights.
+        image_size: side in pixels of the images, 32 by default if layers depend on it.
+        start: pretrained weights, except for a head that does not fit.
+        in_channels: channels of the images.
+
+    Raises:
+        SettingsError: for an unknown name, and if the network cannot take the images.
     """
     build = find_model(name, may_have_tag=start is not None)
     options = {}

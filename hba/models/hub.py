@@ -50,10 +50,16 @@ def size_on_hub(file: HubFile) -> int:
 
 
 def download(file: HubFile, seconds: float | None = None) -> None:
-    """Download the file into the cache, in at most this many seconds. OSError with the
-    reason if that fails.
+    """Download the file into the cache.
 
     Another process does it, because it can be ended at any time.
+
+    Args:
+        file: the file on the hub.
+        seconds: the most that it may take; None for any time.
+
+    Raises:
+        OSError: with the reason if that fails.
     """
     # -P: no module of the working directory is imported.
     command = [sys.executable, "-P", "-c", PROGRAM, *file]

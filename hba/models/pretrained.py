@@ -47,11 +47,16 @@ trains in minutes.
 def usable_networks(
     device_type: str, say: Callable[[str], None], *, may_download: bool, seconds: float
 ) -> tuple[str, ...]:
-    """Names of the networks for a device whose weights can be read, and are downloaded
-    if they are not cached.
+    """Names of the networks for a device whose weights can be read.
 
-    say: called with each download and its size, and with the reason for each network
-    that is left out. seconds: the most that all downloads may take.
+    They are downloaded if they are not cached.
+
+    Args:
+        device_type: cuda or another one.
+        say: called with each download and its size, and with the reason for each
+            network that is left out.
+        may_download: whether weights may be downloaded.
+        seconds: the most that all downloads may take.
     """
     usable = list[str]()
     is_reachable = may_download

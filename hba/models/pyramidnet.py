@@ -12,12 +12,16 @@ STEM_CHANNELS = 16
 
 
 class PyramidNet(nn.Module):
-    """Additive PyramidNet-depth-alpha with bottlenecks: (B, in_channels, H, W) to (B,
-    n_classes) logits.
+    """Additive PyramidNet-depth-alpha with bottlenecks, for small images.
 
-    depth must be 9 k + 2: three stages of k bottlenecks. alpha: how many channels wider
-    the last block is than the stem, which has 16, before the bottlenecks expand them by
-    4.
+    It maps images (B, in_channels, H, W) to logits (B, n_classes).
+
+    Args:
+        depth: 9 k + 2, for three stages of k bottlenecks.
+        alpha: how many channels wider the last block is than the stem, which has 16,
+            before the bottlenecks expand them by 4.
+        n_classes: number of logits.
+        in_channels: channels of the images.
     """
 
     def __init__(

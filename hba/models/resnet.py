@@ -10,8 +10,12 @@ def resnet(
 ) -> nn.Module:
     """ResNet-18 or ResNet-50: (B, in_channels, H, W) to (B, n_classes) logits.
 
-    small_images: a 3x3 stem of stride 1 and no pooling after it, as usual for 32x32,
-    instead of 7x7 of stride 2; and the dropout modules of SmallResNet.
+    Args:
+        depth: 18 or 50.
+        n_classes: number of logits.
+        in_channels: channels of the images.
+        small_images: a 3x3 stem of stride 1 and no pooling after it, as usual for
+            32x32, instead of 7x7 of stride 2; and the dropout modules of SmallResNet.
     """
     from torchvision.models import resnet18, resnet50
 

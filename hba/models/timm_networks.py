@@ -69,11 +69,15 @@ def _name_in_timm(model: str) -> str:
 def find_timm_network(
     name: str, *, may_have_tag: bool = False
 ) -> Callable[..., nn.Module]:
-    """The function that builds timm's network of that name (without prefix) from the
-    number of classes.
+    """The function that builds timm's network of a name from the number of classes.
 
-    may_have_tag: allows names like `resnet18.a1_in1k`, whose tag names weights; they
-    are not loaded here. Raises SettingsError for an unknown name or tag.
+    Args:
+        name: without the prefix.
+        may_have_tag: allows names like `resnet18.a1_in1k`, whose tag names weights;
+            they are not loaded here.
+
+    Raises:
+        SettingsError: for an unknown name or tag.
     """
     # Importing it takes a while.
     import timm
@@ -110,12 +114,18 @@ def _settings_for_sizes(name: str) -> Mapping[str, Any]:
 
 
 def timm_config(name: str) -> Any:
-    """timm's PretrainedCfg of LITE, `timm:NAME`, or the weights `timm:NAME.TAG`;
-    SettingsError if timm has none.
+    """timm's PretrainedCfg of a network.
 
-    mean, std: by channel, for images in [0, 1]. input_size: (C, H, W) of the images
-    that the weights were trained on. classifier: names of the layers whose size is the
-    number of classes. has_weights: whether timm can download weights.
+    Its `mean` and `std` are by channel, for images in [0, 1]. `input_size` is (C, H, W)
+    of the images that the weights were trained on. `classifier` has the names of the
+    layers whose size is the number of classes. `has_weights` says whether timm can
+    download weights.
+
+    Args:
+        name: LITE, `timm:NAME`, or the weights `timm:NAME.TAG`.
+
+    Raises:
+        SettingsError: if timm has none.
     """
     find_timm_network(_name_in_timm(name), may_have_tag=True)
     from timm.models import get_pretrained_cfg
@@ -211,8 +221,12 @@ def fetch_weights(
 ) -> None:
     """Download timm's weights of a network, unless they are at hand.
 
-    say: called with a line before the download. seconds: the most that it may take.
     Without a network, a proxy or the hub, it raises errors of many kinds.
+
+    Args:
+        model: the name of the network.
+        say: called with a line before the download.
+        seconds: the most that it may take.
     """
     file = file_on_hub(model)
     if file is not None and cached_path(file) is None:
@@ -301,8 +315,15 @@ def load_weights(
 ) -> None:
     """Load all weights, except those of a head that does not fit as a whole.
 
-    heads: names of the head's layers. SettingsError for any other weight that is
-    missing, unknown or of another shape, and for values that are not finite.
+    Args:
+        network: a network of timm.
+        weights: by name.
+        heads: names of the head's layers.
+        source: where the weights are from, for messages.
+
+    Raises:
+        SettingsError: for any other weight that is missing, unknown or of another
+            shape, and for values that are not finite.
     """
     if wrong := _misfits(network, weights, heads):
         problem = (
@@ -408,12 +429,20 @@ def _converted(
 
 
 def freeze(network: nn.Module, setting: str, heads: Sequence[str]) -> None:
-    """Freeze nothing, all but the head, or the first groups of layers, and
-    AND_STATISTICS those of every BatchNorm.
+    """Freeze nothing, all but the head, or the first groups of layers.
 
-    heads: names of the head's layers. A frozen BatchNorm normalizes by its running
-    statistics and keeps them, also in training. SettingsError for a number of groups
-    that the network does not have, or that leaves nothing to train.
+    A frozen BatchNorm normalizes by its running statistics and keeps them, also in
+    training.
+
+    Args:
+        network: a network of timm.
+        setting: NOTHING, ALL_BUT_HEAD or the number of groups. AND_STATISTICS after it
+            freezes the statistics of every BatchNorm too.
+        heads: names of the head's layers.
+
+    Raises:
+        SettingsError: for a number of groups that the network does not have, or that
+            leaves nothing to train.
     """
     extent = setting.removesuffix(AND_STATISTICS)
     head = _weights_of(heads, dict(network.named_parameters()))
@@ -499,17 +528,16 @@ def _evaluates(layer: nn.Module, inputs: Any) -> None:
 
 @dataclass(frozen=True)
 class Start:
-    """Pretrained weights of a model of timm, and the part that is frozen, as `freeze`
-    takes it.
-
-    source: TIMM, or the path of a file. sha256: of the file, or of the names and values
-    of timm's weights.
-    """
+    """Pretrained weights of a model of timm, and the part that is frozen."""
 
     model: str
+    """LITE, or `timm:NAME`, which may have a tag."""
     source: str
+    """TIMM, or the path of a file."""
     frozen: str
+    """The part that is frozen, as `freeze` takes it."""
     sha256: str
+    """Hash of the file, or of the names and values of timm's weights."""
 
     @staticmethod
     def of(model: str, source: str, frozen: str = NOTHING) -> "Start":
@@ -534,9 +562,13 @@ class Start:
 
     def give(self, network: nn.Module, n_channels: int = 3) -> None:
         """Load the weights, except for a head that does not fit, and freeze.
-        SettingsError for what does not fit.
 
-        n_channels: of the network's images; the first layer is adapted to them.
+        Args:
+            network: the network, which is changed.
+            n_channels: of the network's images; the first layer is adapted to them.
+
+        Raises:
+            SettingsError: for what does not fit.
         """
         config = timm_config(self.model)
         heads = _heads(self.model)

@@ -95,10 +95,14 @@ def _load(source: str, content: bytes) -> Any:
 
 
 def read_state_dict(source: str, content: bytes) -> tuple[Weights, str]:
-    """The state dict in a file, and its key in the checkpoint, which is empty if the
-    file is a state dict.
+    """The state dict in a file, and its key in the checkpoint.
 
-    source: the name of the file. Raises exceptions of any kind for other content.
+    The key is empty if the file is a state dict. Raises exceptions of any kind for
+    other content.
+
+    Args:
+        source: the name of the file.
+        content: of the file.
     """
     loaded = _load(source, content)
     if _is_state_dict(loaded):
@@ -142,10 +146,12 @@ def is_averaged(place: str) -> bool:
 
 
 def preferred(places: Sequence[str]) -> str:
-    """Choose among the keys or prefixes of several state dicts: averaged weights first,
-    then the usual names.
+    """Choose among the keys or prefixes of several state dicts.
 
-    ValueError for several without such a name.
+    Averaged weights come first, then the usual names.
+
+    Raises:
+        ValueError: for several without such a name.
     """
     averaged = [place for place in places if is_averaged(place)]
     for place in (*AVERAGED, *averaged, *USUAL, ""):
@@ -160,13 +166,14 @@ def preferred(places: Sequence[str]) -> str:
 
 
 class NamedWeights(NamedTuple):
-    """Weights with the names of a network. prefix: what the file has before these
-    names. left_out: first parts of the names of other weights.
-    """
+    """Weights with the names of a network."""
 
     weights: Weights
+    """By name."""
     prefix: str
+    """What the file has before these names."""
     left_out: Sequence[str]
+    """First parts of the names of other weights."""
 
 
 def find_names(

@@ -22,13 +22,10 @@ from hba.utils.devices import device_constant, exact_device
 
 @dataclass(frozen=True)
 class Baseline:
-    """The random baseline augmentation of each image after the policy; sizes in pixels;
-    False and 0 are off.
+    """The random baseline augmentation of each image after the policy.
 
-    Before standardization: random resized crop, colour jitter, PCA jitter. After it:
-    flip, random crop, Cutout. color_jitter: largest change of the factors of
-    brightness, contrast and saturation from 1. pca_jitter: standard deviation of
-    AlexNet's noise along the principal components of colour.
+    Sizes are in pixels; False and 0 are off. Before standardization: random resized
+    crop, colour jitter, PCA jitter. After it: flip, random crop, Cutout.
     """
 
     flip: bool = False
@@ -36,7 +33,10 @@ class Baseline:
     cutout_size: int = 0
     random_resized_crop: bool = False
     color_jitter: float = 0.0
+    """Largest change of the factors of brightness, contrast and saturation from 1."""
     pca_jitter: float = 0.0
+    """Standard deviation of AlexNet's noise along the principal components of colour.
+    """
 
     def scaled(self, factor: float) -> "Baseline":
         """For images whose side is `factor` times as long."""
@@ -80,16 +80,15 @@ def network_input_size(data: Images, baseline: Baseline) -> int:
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """Standardization and the dataset's baseline augmentation.
-
-    mean, std (1, C, 1, 1): of images in [0, 1]. image_size: side of the input in
-    pixels; only random crops resize.
-    """
+    """Standardization and the dataset's baseline augmentation."""
 
     mean: Tensor
+    """Of images in [0, 1], (1, C, 1, 1)."""
     std: Tensor
+    """Of images in [0, 1], (1, C, 1, 1)."""
     baseline: Baseline
     image_size: int
+    """Side of the input in pixels; only random crops resize."""
 
     @staticmethod
     def of(
@@ -97,8 +96,11 @@ class Preprocessing:
     ) -> "Preprocessing":
         """The preprocessing for these training images, on their device.
 
-        colors: mean and std, instead of theirs unless they have another number of
-        channels.
+        Args:
+            data: the training images.
+            baseline: their baseline augmentation.
+            colors: mean and std, instead of those of the images unless these have
+                another number of channels.
         """
         for name, n_channels in (
             ("color_jitter", COMMON_CHANNELS),
@@ -286,12 +288,14 @@ N_TRIES = 10
 def random_boxes(
     batch: int, height: int, width: int, generator: torch.Generator
 ) -> Tensor:
-    """Boxes (B, 4) of whole numbers: top, left, height, width. Ref: torchvision's
-    RandomResizedCrop.get_params.
+    """Boxes of random resized crops. Ref: torchvision's RandomResizedCrop.get_params.
 
     An area and a shape are drawn up to ten times; the first box that fits is taken,
     otherwise the whole image (as in torchvision for images that are about square, as
     all stored ones are).
+
+    Returns:
+        Whole numbers (B, 4): top, left, height, width.
     """
     device = generator.device
     area = uniform_draws(batch, (N_TRIES,), generator, device, *SCALE) * (
@@ -326,12 +330,19 @@ def _limits(height: int, width: int, device: torch.device) -> Tensor:
 
 
 def resized_crop(images: Tensor, boxes: Tensor, size: int) -> Tensor:
-    """The boxes (B, 4) of top, left, height, width in images (B, C, H, W), resized to
-    (B, C, size, size).
+    """Cut boxes out of images, and resize them to a square.
 
     Bilinear without antialiasing, which makes little difference here: a crop is hardly
     ever reduced by more than the 8 / 7 by which images are stored larger than the
     network takes them. Pixels outside of the box have no influence.
+
+    Args:
+        images: (B, C, H, W).
+        boxes: top, left, height and width (B, 4).
+        size: side of the result in pixels.
+
+    Returns:
+        Images (B, C, size, size).
     """
     height, width = images.shape[-2:]
     middles = (torch.arange(size, device=images.device) + 0.5) / size

@@ -64,25 +64,26 @@ class Augmentation(Protocol):
 
 @dataclass(frozen=True)
 class EpochPolicy:
-    """The function of an epoch: `apply`, which is the same for all epochs, with the
-    epoch's own tensors.
-    """
+    """The function of an epoch."""
 
     apply: Callable[..., Tensor]
+    """The same for all epochs."""
     tensors: tuple[Tensor, ...] = ()
+    """The epoch's own tensors, the first arguments of `apply`."""
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         return self.apply(*self.tensors, images, generator)
 
 
 class EpochRegularization(NamedTuple):
-    """Regularizers in one epoch. row: their values by name. values (n,): all values of
-    the epoch, on the device.
-    """
+    """Regularizers in one epoch."""
 
     acts: Regularization
+    """The regularizers."""
     row: Mapping[str, float]
+    """Their values by name."""
     values: Tensor
+    """All values of the epoch (n,), on the device."""
 
 
 @dataclass(frozen=True)

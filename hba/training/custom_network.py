@@ -26,11 +26,13 @@ to a fresh one.
 
 @dataclass(frozen=True)
 class CustomNetwork:
-    """The network that trainings start from. Raises SettingsError unless it is a
-    network or a function of the seed.
+    """The network that trainings start from.
+
+    Raises SettingsError unless it is a network or a function of the seed.
     """
 
     given: Given
+    """A network or a function, see Given."""
 
     def __post_init__(self) -> None:
         if isinstance(self.given, type) or not callable(self.given):
@@ -47,9 +49,14 @@ class CustomNetwork:
     def fresh(self, seed: int, weights_seed: int) -> nn.Module:
         """A network for the training with this seed.
 
-        weights_seed: seed of torch's default generator while a function makes the
-        network, so a function that ignores its argument still makes the same network
-        for the same seed. SettingsError for lazy layers or nothing to train.
+        Args:
+            seed: of the training.
+            weights_seed: seed of torch's default generator while a function makes the
+                network, so a function that ignores its argument still makes the same
+                network for the same seed.
+
+        Raises:
+            SettingsError: for lazy layers or nothing to train.
         """
         if isinstance(self.given, nn.Module):
             network: object = copy.deepcopy(self.given)
@@ -102,8 +109,10 @@ class CustomNetwork:
         return _digest(self.fresh(0, 0), "structure", with_values=False)
 
     def check_takes(self, images: Images, image_size: int, n_classes: int) -> None:
-        """Try two black images in eval mode; SettingsError if that fails, or without
-        one output per class.
+        """Try two black images in eval mode.
+
+        Raises:
+            SettingsError: if that fails, or without one output per class.
         """
         network = self.fresh(0, 0).cpu().eval()
         shape = (images.n_channels, image_size, image_size)

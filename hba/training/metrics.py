@@ -23,14 +23,14 @@ Function = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Confusion:
-    """A network's answers on a split. counts: number of images by class and then by
-    answer, both as labels, above 0.
+    """A network's answers on a split.
 
     Raises ValueError for labels that are not a class, and counts below 1.
     """
 
     n_classes: int
     counts: Mapping[int, Mapping[int, int]] = field(repr=False)
+    """Number of images by class and then by answer, both as labels, above 0."""
 
     def __post_init__(self) -> None:
         labels = {
@@ -81,21 +81,24 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Measured:
-    """Mean loss in nats and error in per cent, as the task defines them.
-
-    confusion, wrong: only if a confusion matrix was requested. wrong: bool (N,) on the
-    CPU, which images were classified wrongly; None if several processes share the
-    images.
-    """
+    """Mean loss in nats and error in per cent, as the task defines them."""
 
     loss: float
     error_percent: float
     confusion: Confusion | None = None
+    """Only if a confusion matrix was requested."""
     wrong: Tensor | None = field(default=None, repr=False, compare=False)
+    """Only if a confusion matrix was requested: bool (N,) on the CPU, which images were
+    classified wrongly; None if several processes share the images.
+    """
 
 
 def measure_batch_size(image_size: int) -> int:
-    """Number of images that are measured together. image_size: their side in pixels."""
+    """Number of images that are measured together.
+
+    Args:
+        image_size: their side in pixels.
+    """
     return min(MEASURE_BATCH_SIZE, max(100, PIXELS_PER_BATCH // image_size**2))
 
 
@@ -125,12 +128,21 @@ def totals(
     confusion: Tensor | None = None,
     graphs: StepGraphs = EAGER,
 ) -> Tensor:
-    """Sum of the loss in nats, share of errors times number of images, number of
-    images: a tensor (3,) on the device.
+    """Sums of the loss and the errors over a split, and the number of images.
 
-    predict maps the output of prepare, which takes images in [0, 1], to logits.
-    confusion: int64 (K, K) of zeros on the device, to which images are added by label
-    and answer. Several processes share the batches; all get the sums.
+    Several processes share the batches; all get the sums.
+
+    Args:
+        predict: maps the output of prepare to logits.
+        data: the images.
+        prepare: takes images in [0, 1].
+        confusion: int64 (K, K) of zeros on the device, to which images are added by
+            label and answer.
+        graphs: runs the steps.
+
+    Returns:
+        A tensor (3,) on the device: sum of the loss in nats, share of errors times
+            number of images, number of images.
     """
     sums = torch.zeros(3, device=data.device)
     task = task_of(data.labels)
@@ -178,8 +190,15 @@ def measure(
 ) -> Measured:
     """Mean loss and error of the network in eval mode; its own mode is restored.
 
-    n_classes: also find the confusion matrix of this many classes, and the wrong
-    answers. The host waits at the end.
+    The host waits at the end.
+
+    Args:
+        network: the network.
+        data: the images.
+        prepare: maps images in [0, 1] to the network's input.
+        n_classes: also find the confusion matrix of this many classes, and the wrong
+            answers.
+        graphs: runs the steps.
     """
     answers: list[Tensor] = []
 

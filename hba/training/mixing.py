@@ -17,12 +17,16 @@ from hba.utils.devices import whole_numbers
 def mix(
     images: Tensor, labels: Tensor, mixing: Mixing, generator: torch.Generator
 ) -> tuple[Tensor, MixedLabels]:
-    """Mix images (B, C, H, W), floating point, each with the one before it in the
-    batch, the first with the last.
+    """Mix each image with the one before it in the batch, the first with the last.
 
-    labels: (B,) or (B, classes). The generator is on the device of the images. Mixing
-    is linear with shares that sum to 1, so standardized images are mixed as images in
-    [0, 1] are.
+    Mixing is linear with shares that sum to 1, so standardized images are mixed as
+    images in [0, 1] are.
+
+    Args:
+        images: (B, C, H, W), floating point.
+        labels: (B,) or (B, classes).
+        mixing: probabilities and shapes of Mixup and CutMix.
+        generator: on the device of the images.
     """
     shares = draw_shares(mixing, images.shape[2], images.shape[3], generator)
     # In two steps, because MPS has no float64.

@@ -55,11 +55,16 @@ def scheduled(
     warm_up_steps: int = 0,
     plateau_epochs: int | None = None,
 ) -> LRScheduler:
-    """The named schedule of the learning rate over total_steps, which begin with
-    warm_up_steps of linear warm-up.
+    """The named schedule of the learning rate over total_steps.
 
     It changes at every step: step k of w of the warm-up has k / (w + 1) of it.
-    plateau_epochs: the patience of PLATEAU.
+
+    Args:
+        optimizer: whose learning rate changes.
+        schedule: its name.
+        total_steps: number of steps, with those of the warm-up.
+        warm_up_steps: number of steps of linear warm-up at the beginning.
+        plateau_epochs: the patience of PLATEAU.
     """
     if schedule == PLATEAU:
         assert plateau_epochs is not None
@@ -81,12 +86,18 @@ def scheduled(
 
 
 class Plateau(LRScheduler):
-    """STN's schedule (MacKay et al. 2019, appendix E): the learning rate is multiplied
-    by `factor` each time that the validation loss has reached no new minimum for
-    `patience` epochs.
+    """STN's schedule, which reduces the learning rate when the loss stagnates.
 
-    It steps at every training step, as the other schedules do; call `observe` at the
-    end of every epoch.
+    The learning rate is multiplied by `factor` each time that the validation loss has
+    reached no new minimum for `patience` epochs (MacKay et al. 2019, appendix E). It
+    steps at every training step, as the other schedules do; call `observe` at the end
+    of every epoch.
+
+    Args:
+        optimizer: whose learning rate changes.
+        patience: number of epochs.
+        warm_up_steps: number of steps of linear warm-up.
+        factor: of the learning rate.
     """
 
     def __init__(
@@ -134,8 +145,13 @@ def optimizer_for(
     steps_per_epoch: int,
     plateau_epochs: int | None = None,
 ) -> tuple[Optimizer, LRScheduler]:
-    """The optimizer, fused for AdamW and with `fast`, and the schedule. plateau_epochs:
-    its patience.
+    """The optimizer, fused for AdamW and with `fast`, and the schedule.
+
+    Args:
+        settings: of the training.
+        parameters: what is trained.
+        steps_per_epoch: number of steps in an epoch.
+        plateau_epochs: the patience of PLATEAU.
     """
     is_fused = settings.fast or settings.optimizer == "adamw"
     options = {"fused": True, "foreach": False} if is_fused else {}

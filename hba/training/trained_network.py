@@ -47,33 +47,38 @@ COLOR = 3
 
 
 class NetworkInfo(pydantic.BaseModel, frozen=True):
-    """The content of network.json, which describes network.pt.
-
-    format: `export` for a program of torch.export, `state dict` for the weights of a
-    network that it cannot write. model: its name, or the class of the user's own
-    network. image_size: side of images in pixels; input_size: side of their center,
-    which the network takes. mean, std: by channel, in [0, 1]. levels: as in the
-    settings. policy: the row of the evaluation. hba, torch: versions.
-    """
+    """The content of network.json, which describes network.pt."""
 
     format_version: Literal[1] = 1
     format: Literal["export", "state dict"] = "export"
+    """`export` for a program of torch.export, `state dict` for the weights of a network
+    that it cannot write.
+    """
     model: str
+    """Its name, or the class of the user's own network."""
     classes: tuple[str, ...]
     image_size: int
+    """Side of images in pixels."""
     input_size: int
+    """Side of their center in pixels, which the network takes."""
     channels: int
     mean: tuple[float, ...]
+    """By channel, in [0, 1]."""
     std: tuple[float, ...]
+    """By channel, in [0, 1]."""
     task: Literal["classification", "multi-label"]
     levels: tuple[float, float] | None
+    """As in the settings."""
     test_error_percent: float
     test_images: int
     policy: str
+    """The row of the evaluation."""
     seed: int
     epochs: int
     hba: str = VERSION
+    """Version of hba."""
     torch: str | None = version_of("torch")
+    """Version of PyTorch."""
 
 
 class FromPixels(nn.Module):
@@ -103,13 +108,14 @@ class FromPixels(nn.Module):
 
 
 class KeptNetwork(NamedTuple):
-    """The network of a training, as bytes that any process can write. problem: why it
-    is a state dict, if it is one.
-    """
+    """The network of a training, as bytes that any process can write."""
 
     content: bytes
+    """Of network.pt."""
     info: NetworkInfo
+    """Of network.json."""
     problem: str = ""
+    """Why it is a state dict, if it is one."""
 
     @staticmethod
     def of(
@@ -119,8 +125,14 @@ class KeptNetwork(NamedTuple):
         config: EvaluationConfig,
         **training: Any,
     ) -> "KeptNetwork":
-        """Export a network, which is moved to the CPU. data: of the training. training:
-        its model, policy and seed.
+        """Export a network, which is moved to the CPU.
+
+        Args:
+            network: the trained network.
+            test: its errors on the test split.
+            data: of the training.
+            config: of the training.
+            training: its model, policy and seed.
         """
         prepared = Preprocessing.of(
             data.train, config.baseline_augmentation(), config.colors_of_network()
@@ -177,11 +189,17 @@ def is_kept(folder: Path) -> bool:
 
 
 def exported(module: nn.Module, some: Tensor) -> bytes:
-    """Export a module in eval mode on the CPU, for any number of images, as
-    torch.export.save writes it.
+    """Export a module in eval mode on the CPU, for any number of images.
 
-    some: a few images uint8 (n, C, S, S), for which the program must compute the same.
     Raises exceptions of any kind.
+
+    Args:
+        module: maps images uint8 (N, C, S, S) to logits.
+        some: a few images uint8 (n, C, S, S), for which the program must compute the
+            same.
+
+    Returns:
+        The program as torch.export.save writes it.
     """
     content = io.BytesIO()
     batch = {0: torch.export.Dim("N", min=1)}
@@ -225,12 +243,12 @@ def exported(module: nn.Module, some: Tensor) -> bytes:
 
 @dataclass(frozen=True, repr=False)
 class TrainedNetwork:
-    """A network on the CPU. info: network.json. module: from images uint8 (N, C, S, S)
-    to logits (N, classes).
-    """
+    """A network on the CPU."""
 
     info: NetworkInfo
+    """The content of network.json."""
     module: Callable[[Tensor], Tensor]
+    """From images uint8 (N, C, S, S) to logits (N, classes)."""
 
     def __repr__(self) -> str:
         info = self.info
@@ -248,7 +266,9 @@ class TrainedNetwork:
 
     def read(self, image: str | Path | PIL.Image.Image) -> Tensor:
         """Read an image file or a PIL image as uint8 (3, S, S), as evaluations do.
-        DataError if it cannot be read.
+
+        Raises:
+            DataError: if it cannot be read.
         """
         if self.info.channels != COLOR:
             raise DataError(
@@ -265,15 +285,19 @@ class TrainedNetwork:
 
     @torch.no_grad()
     def predict(self, images: Any) -> Tensor:
-        """Predict probabilities (N, classes) in [0, 1]. They sum to 1, unless images
-        have several labels.
+        """Predict probabilities (N, classes) in [0, 1].
 
-        images: an image, or a list or any iterable of images, which is read in batches.
-        An image is a path, a PIL image, or a tensor or array as `read` returns it:
-        uint8 (C, S, S), or (S, S, C), or floating point in [0, 1]. A tensor or array
-        may also be a batch (N, C, S, S). A single channel is repeated for a network of
-        color images. DataError for anything else, for another size, and for unreadable
-        files.
+        They sum to 1, unless images have several labels.
+
+        Args:
+            images: an image, or a list or any iterable of images, which is read in
+                batches. An image is a path, a PIL image, or a tensor or array as `read`
+                returns it: uint8 (C, S, S), or (S, S, C), or floating point in [0, 1].
+                A tensor or array may also be a batch (N, C, S, S). A single channel is
+                repeated for a network of color images.
+
+        Raises:
+            DataError: for anything else, for another size, and for unreadable files.
         """
         size = measure_batch_size(self.info.image_size)
         if isinstance(images, Tensor) or (
@@ -341,14 +365,20 @@ class TrainedNetwork:
 
 
 def load_network(run: str | Path, *, network: Given | None = None) -> TrainedNetwork:
-    """Load the network that `hba auto`, `hba train` or `hba evaluate --keep-network`
-    has saved in the folder of a run.
+    """Load the network that a command has saved in the folder of a run.
 
-    run: the folder, or one of its files. network: your own network, if torch.export
-    could not write it and network.pt holds its state dict. Only load files of people
-    that you trust: torch.export.load may run code in a file. RunError if the folder
-    holds no network, or its files are broken or of another version; SettingsError
-    without `network`.
+    The commands are `hba auto`, `hba train` and `hba evaluate --keep-network`. Only
+    load files of people that you trust: torch.export.load may run code in a file.
+
+    Args:
+        run: the folder, or one of its files.
+        network: your own network, if torch.export could not write it and network.pt
+            holds its state dict.
+
+    Raises:
+        RunError: if the folder holds no network, or its files are broken or of another
+            version.
+        SettingsError: without `network`, if it is needed.
     """
     folder = run_of(run)
     path = folder / NETWORK_NAME

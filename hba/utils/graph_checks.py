@@ -34,14 +34,22 @@ class Saved(NamedTuple):
     """Copies of what a step changes."""
 
     tensors: list[Tensor]
+    """Copies of the tensors, in the order of StepState.tensors."""
     generators: list[Tensor]
+    """States of the random generators."""
 
 
 class StepState:
-    """What steps change: the tensors in `state` that are on the device of the random
-    generators, and the generators.
+    """What steps change: tensors, and random generators.
 
-    is_learnt: which tensors the optimizer changes, bool, one for each tensor.
+    These are the tensors in `state` that are on the device of the generators, and the
+    generators. The attribute `is_learnt` says which tensors the optimizer changes:
+    bool, one for each tensor.
+
+    Args:
+        state: everything that steps change, as tensors_in takes it.
+        generators: those that steps draw from.
+        optimizer: None if steps change no weights.
     """
 
     def __init__(
@@ -89,11 +97,18 @@ class StepState:
 def compare_runs(
     changed: StepState, run: Callable[[], T], replay: Callable[[], T]
 ) -> tuple[T, str | None]:
-    """Run a step twice eagerly and once as a graph, all from the same state; keep the
-    state of the first run.
+    """Run a step twice eagerly and once as a graph, all from the same state.
 
-    Returns its outputs, and how the other runs differ from it; None if they do the same
-    up to noise. The host waits.
+    The state of the first run is kept. The host waits.
+
+    Args:
+        changed: what the step changes.
+        run: runs the step eagerly.
+        replay: runs the step as a graph.
+
+    Returns:
+        The outputs of the first run, and how the other runs differ from it; None if
+            they do the same up to noise.
     """
     begun = changed.saved()
     try:

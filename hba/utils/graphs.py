@@ -81,7 +81,12 @@ def stream_of(device: torch.device) -> torch.cuda.Stream:
 
 
 class CudaRecorder:
-    """Records CUDA graphs that share memory. generator: None for the default one."""
+    """Records CUDA graphs that share memory.
+
+    Args:
+        device: the GPU.
+        generator: None for the default one.
+    """
 
     def __init__(
         self, device: torch.device, generator: torch.Generator | None = None
@@ -166,20 +171,20 @@ class CudaRecorder:
 
 @dataclass
 class Recording:
-    """A step: the number of its eager runs before it is recorded, and its graph, if
-    there is one.
-
-    is_proven: whether a graph of the step has done the same as the step. inputs,
-    outputs: the tensors that the graph reads and returns. step: kept, because the graph
-    reads its tensors too.
-    """
+    """A step, and its graph, if there is one."""
 
     n_runs: int = 0
+    """Number of eager runs of the step before it is recorded."""
     is_proven: bool = False
+    """Whether a graph of the step has done the same as the step."""
     inputs: Tensors = ()
+    """The tensors that the graph reads."""
     outputs: Any = None
+    """The tensors that the graph returns."""
     replay: Callable[[], object] | None = None
+    """Runs the graph."""
     step: Callable[..., Any] | None = None
+    """The function of the step, kept because the graph reads its tensors too."""
 
     def run(self, inputs: Tensors) -> Any:
         assert self.replay is not None
@@ -196,12 +201,17 @@ class Recording:
 
 
 class StepGraphs:
-    """Runs steps, as graphs by a CudaRecorder, or eagerly by None. optimizer: its
-    learning rates may change.
+    """Runs steps as CUDA graphs, or eagerly.
 
-    state: everything that steps change, as tensors_in takes it. generators: those that
-    steps draw from. Beyond most_recordings, steps run eagerly. reason: why steps do not
-    run as graphs. n_replayed, n_eager: runs so far.
+    The attribute `reason` says why steps do not run as graphs; `n_replayed` and
+    `n_eager` count the runs so far.
+
+    Args:
+        recorder: a CudaRecorder; None runs steps eagerly.
+        optimizer: its learning rates may change.
+        state: everything that steps change, as tensors_in takes it.
+        generators: those that steps draw from.
+        most_recordings: number of recorded steps beyond which others run eagerly.
     """
 
     def __init__(
@@ -234,10 +244,16 @@ class StepGraphs:
         *,
         wanted: bool | None,
     ) -> "StepGraphs":
-        """On a GPU, graphs for steps with these networks, functions and algorithms.
-        state: as StepGraphs takes it.
+        """Graphs for steps on a GPU; eager runs on other devices.
 
-        wanted: None for graphs from LEAST_PYTORCH on, if all parts are of LIBRARIES.
+        Args:
+            parts: the networks, functions and algorithms of the steps.
+            optimizer: as StepGraphs takes it.
+            generator: on the device of the steps, which draw from it and from the
+                default one.
+            state: as StepGraphs takes it.
+            wanted: whether to use graphs; None uses them from LEAST_PYTORCH on, if all
+                parts are of LIBRARIES.
         """
         if wanted is False or generator.device.type != "cuda":
             return StepGraphs()
@@ -269,11 +285,15 @@ class StepGraphs:
         )
 
     def run(self, key: Hashable, step: Callable[..., T], *inputs: Tensor) -> T:
-        """Return step(*inputs): tensors that the next run may overwrite, because graphs
-        share their memory.
+        """Return step(*inputs): tensors that the next run may overwrite.
 
-        key: names the step, and everything besides the inputs that decides what it
-        computes.
+        Graphs share their memory.
+
+        Args:
+            key: names the step, and everything besides the inputs that decides what it
+                computes.
+            step: a function of tensors, as the module describes it.
+            inputs: the tensors that differ from run to run.
         """
         if self.recorder is None:
             self.n_eager += 1

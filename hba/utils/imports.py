@@ -26,11 +26,14 @@ EXTRAS: Mapping[str, Sequence[str]] = {
 def lazy_names(
     package: str, modules: Mapping[str, str], folders: Sequence[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` for the `__init__.py` of a package, which import
-    names when they are first used.
+    """`__getattr__` and `__dir__` of a package that imports names on first use.
 
-    modules: by public name, the module that defines it. folders: submodules that are
-    attributes too.
+    They are for the `__init__.py` of the package.
+
+    Args:
+        package: its name.
+        modules: by public name, the module that defines it.
+        folders: submodules that are attributes too.
     """
 
     def get(name: str) -> Any:
@@ -50,8 +53,16 @@ def lazy_names(
 
 
 def import_extra(module: str, extra: str, purpose: str) -> ModuleType:
-    """Import an optional module of an extra, a key of EXTRAS. SettingsError says that
-    `purpose` needs it and how to install it.
+    """Import an optional module.
+
+    Args:
+        module: its name.
+        extra: a key of EXTRAS.
+        purpose: what needs the module, for the message.
+
+    Raises:
+        SettingsError: if it is not installed; says that `purpose` needs it and how to
+            install it.
     """
     try:
         return importlib.import_module(module)

@@ -20,10 +20,14 @@ LONGEST_SHOWN = 80
 def first_problem(
     error: pydantic.ValidationError, setting_names: Iterable[str] = ()
 ) -> str:
-    """The first problem in one line: its place, such as `space.operations[0].name`, the
-    rule, and the value received.
+    """The first problem in one line: its place, the rule, and the value received.
 
-    setting_names: names of settings, from which one is suggested for an unknown name.
+    A place is such as `space.operations[0].name`.
+
+    Args:
+        error: the error of pydantic.
+        setting_names: names of settings, from which one is suggested for an unknown
+            name.
     """
     problem = error.errors(include_url=False)[0]
     received = problem["input"]
@@ -77,11 +81,16 @@ def words(value: Any) -> Any:
 
 
 def pairs(setting: Any, form: str = "NAME=VALUE") -> Any:
-    """Parse a text such as `a=1:2,b=3:4` into a dictionary; anything else is returned
-    unchanged.
+    """Parse a text such as `a=1:2,b=3:4` into a dictionary.
 
-    If the form has colons, values become lists. Raises SettingsError for a part of
-    another form, and a repeated name.
+    Anything else than a text is returned unchanged.
+
+    Args:
+        setting: the text.
+        form: of each part. If it has colons, values become lists.
+
+    Raises:
+        SettingsError: for a part of another form, and a repeated name.
     """
     if not isinstance(setting, str):
         return setting

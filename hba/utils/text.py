@@ -12,7 +12,13 @@ LARGEST_COUNT = 10**9
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """`1 seed`, `2,000 images`, `3 classes`. plural: by default the noun and an s."""
+    """`1 seed`, `2,000 images`, `3 classes`.
+
+    Args:
+        number: how many there are.
+        noun: in the singular.
+        plural: by default the noun and an s.
+    """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
