@@ -193,8 +193,11 @@ class Prepared:
 
 
 def check_out(folder: Path) -> None:
-    """RunError unless the folder is new or empty, or holds only the files of an
-    interrupted call.
+    """Check that prepared images can be written into a folder.
+
+    Raises:
+        RunError: unless the folder is new or empty, or holds only the files of an
+            interrupted call.
     """
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     # Even a call that is killed leaves its lock file, so arrays without one come from
@@ -211,8 +214,10 @@ def check_out(folder: Path) -> None:
 
 
 def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepared:
-    """Prepare all images of the source. RunError if they cannot be written, such as on
-    a full disk.
+    """Prepare all images of the source.
+
+    Raises:
+        RunError: if they cannot be written, such as on a full disk.
     """
     splits = {
         "train": source.train,

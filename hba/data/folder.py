@@ -123,15 +123,18 @@ def _part(
 
 
 def subfolders(folder: Path) -> list[Path]:
-    """The sub-folders, sorted by name, without clutter and without runs that were
-    started among the images.
+    """The sub-folders, sorted by name.
+
+    Clutter, and runs that were started among the images, are left out.
     """
     return sorted(folder / name for name in next(_walk(folder))[1])
 
 
 def files_in(folder: Path) -> tuple[list[Path], list[SkippedFile]]:
-    """The images in the folder and its sub-folders, sorted, and all other files except
-    clutter.
+    """The images in the folder and its sub-folders, and all other files.
+
+    Returns:
+        The images, sorted, and the other files except clutter.
     """
     paths = sorted(place / name for place, _, names in _walk(folder) for name in names)
     skipped = [
@@ -187,8 +190,12 @@ def _walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
 
 
 def find_splits(folder: Path) -> dict[str, Path]:
-    """The folders of class folders, by split; without splits, the folder itself as
-    train. DataError if unclear.
+    """The folders of class folders, by split.
+
+    Without splits, this is the folder itself as train.
+
+    Raises:
+        DataError: if it is not clear whether a folder is a split or a class.
     """
     children = subfolders(folder)
     named = {path: role for path in children if (role := split_called(path.name))}

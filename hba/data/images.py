@@ -80,14 +80,19 @@ class Images(Protocol):
     def batches(
         self, order: Tensor, batch_size: int, start: int = 0
     ) -> Generator[Batch]:
-        """Yield the images at the indices `order` (n,), in batches of exactly
-        batch_size, from batch `start` on.
+        """Yield batches of exactly batch_size images.
+
+        Args:
+            order: indices of the images (n,).
+            batch_size: number of images in a batch.
+            start: the first batch that is read.
         """
         return self.read(order.split(batch_size)[start : len(order) // batch_size])
 
     def mean_and_std(self) -> tuple[Colors, Colors]:
-        """Mean and deviation of each channel over all pixels, in [0, 1], with 6 digits;
-        a deviation of 0 becomes 1.
+        """Mean and deviation of each channel over all pixels, in [0, 1].
+
+        They have 6 digits; a deviation of 0 becomes 1.
         """
         return mean_and_std(images for images, _ in self.once(IMAGES_PER_SUM))
 
@@ -242,8 +247,9 @@ class _Data:
         return tuple(dict.fromkeys([*self.not_images, *unread]))
 
     def in_color(self) -> Self:
-        """Repeat the single channel of images in memory three times, because networks
-        by name take colour images.
+        """Repeat the single channel of images in memory three times.
+
+        Networks by name take colour images.
         """
 
         def colored(images: Any) -> Any:
@@ -295,8 +301,11 @@ class EvaluationData(_Data):
 def hashes_of(
     listing: Sequence[Any] | None, parts: Sequence[Any]
 ) -> tuple[Kind, Iterable[ImageHash]] | None:
-    """The kind and the hashes of the images in the pools of a listing, or in memory;
-    None for other images.
+    """The kind and the hashes of images in pools or in memory; None for others.
+
+    Args:
+        listing: the pools of the images; None if they were not listed.
+        parts: the images, which are hashed if they are in memory.
     """
     if listing is not None:
         return listing[0].items.hashed_by, all_hashes(listing)
@@ -308,8 +317,9 @@ def hashes_of(
 
 
 def mean_and_std(parts: Iterable[Tensor]) -> tuple[Colors, Colors]:
-    """Images.mean_and_std over all parts (b, C, H, W). The sums are exact, so it does
-    not matter where parts end.
+    """Images.mean_and_std over all parts (b, C, H, W).
+
+    The sums are exact, so it does not matter where parts end.
     """
     total = torch.zeros((), dtype=torch.int64)
     n_pixels = 0
@@ -328,8 +338,13 @@ def mean_and_std(parts: Iterable[Tensor]) -> tuple[Colors, Colors]:
 
 
 def checked_images(images: Any) -> Tensor:
-    """Round an array of one of the SHAPES, uint8 or floats in [0, 1], to uint8 (N, C,
-    H, W). DataError for others.
+    """Round images to uint8 (N, C, H, W).
+
+    Args:
+        images: an array of one of the SHAPES, uint8 or floats in [0, 1].
+
+    Raises:
+        DataError: for others.
     """
     tensor = as_tensor(images, "images")
     tensor = tensor[:, None] if tensor.ndim == 3 else tensor
@@ -350,8 +365,9 @@ def checked_images(images: Any) -> Tensor:
 
 
 def channels_axis(shape: Sequence[int]) -> int | None:
-    """The axis of the channels, 1 or 3: one of length 1 or 3, or else the shorter one;
-    None if that is unclear.
+    """The axis of the channels, 1 or 3; None if that is unclear.
+
+    It is the one of length 1 or 3, or else the shorter one.
     """
     if len(shape) != 4 or 0 in shape[1:]:
         return None

@@ -39,15 +39,22 @@ a column with empty cells.
 
 
 def error_in_words(error: str | None) -> str:
-    """` (100 minus ...)`, to append to the word error; empty for the share of wrong
-    answers.
+    """` (100 minus ...)`, to append to the word error.
+
+    It is empty for the share of wrong answers.
     """
     return "" if error is None else f" ({error})"
 
 
 def checked_labels(labels: Any, n_images: int) -> Tensor:
-    """Convert whole numbers, one per image, to int64 (N,), a matrix of 0 and 1 to bool
-    (N, classes); else DataError.
+    """Convert labels to int64 (N,), or to bool (N, classes).
+
+    Args:
+        labels: whole numbers, one per image, or a matrix of 0 and 1.
+        n_images: number of images.
+
+    Raises:
+        DataError: for others.
     """
     tensor = as_tensor(labels, "labels")
     is_matrix = (
@@ -83,8 +90,14 @@ def checked_labels(labels: Any, n_images: int) -> Tensor:
 
 
 def as_tensor(values: Any, name: str) -> Tensor:
-    """Convert a tensor, array or sequence of numbers to a tensor. DataError for
-    anything else.
+    """Convert a tensor, array or sequence of numbers to a tensor.
+
+    Args:
+        values: the numbers.
+        name: what they are, in messages.
+
+    Raises:
+        DataError: for anything else.
     """
     if isinstance(values, Tensor):
         return values
@@ -104,8 +117,9 @@ def as_tensor(values: Any, name: str) -> Tensor:
 
 @functools.cache
 def split_called(name: str) -> str | None:
-    """The meaning of a split's name: train, val, test or `val or test`; None for a name
-    with other words.
+    """The meaning of a split's name: train, val, test or `val or test`.
+
+    None for a name with other words.
     """
     patterns = {
         role: rf"({_FILLER}[\W_]+)?({names})([\W_]*{_FILLER})*[\W_]*"
@@ -192,15 +206,18 @@ def classes_of(label: Any, separator: str | None, where: str) -> tuple[str, ...]
 
 
 def composed(name: str) -> str:
-    """The name in Unicode's composed form (NFC): file systems and programs differ in
-    how they write accents.
+    """The name in Unicode's composed form (NFC).
+
+    File systems and programs differ in how they write accents.
     """
     return unicodedata.normalize("NFC", name)
 
 
 def warn_of_names(names: Sequence[str], data: object, is_multi: bool = False) -> None:
-    """HbaWarning for all names of classes that look alike, and for one that looks like
-    several, unless is_multi.
+    """Warn of names of classes that look alike, or like several labels.
+
+    HbaWarning for all names that look alike, and for one that looks like several,
+    unless is_multi.
     """
     groups: dict[str, list[str]] = {}
     for name in names:
@@ -250,8 +267,16 @@ def numbered(
     source: str,
     is_multi: bool = False,
 ) -> np.ndarray:
-    """Labels (n,), the index of each image's class, or bool (n, classes). DataError for
-    a name of no class.
+    """Labels (n,), the index of each image's class, or bool (n, classes).
+
+    Args:
+        names: the classes of each image.
+        class_names: of the training images, in order.
+        source: of the images, for messages.
+        is_multi: whether an image may have several labels.
+
+    Raises:
+        DataError: for a name of no class.
     """
     number = {name: place for place, name in enumerate(class_names)}
     if unknown := sorted(

@@ -98,8 +98,9 @@ class SeenImages:
 
     @staticmethod
     def from_json(content: Any) -> "SeenImages | None":
-        """Read the content of to_json; None for anything else: a file may be edited, or
-        written by another version.
+        """Read the content of to_json; None for anything else.
+
+        A file may be edited, or written by another version.
         """
         try:
             hashes = np.frombuffer(
@@ -110,8 +111,9 @@ class SeenImages:
             return None
 
     def overlap(self, tested: Iterable[ImageHash]) -> SeenCount:
-        """How many of the tested images have been seen. Contents are hashed only where
-        keys agree.
+        """How many of the tested images have been seen.
+
+        Contents are hashed only where keys agree.
         """
         is_sample = 0 < len(self.hashes) < self.n_images
         limit = int(self.hashes[-1, 0]) if is_sample else 2**32

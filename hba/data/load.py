@@ -316,8 +316,9 @@ def name_of_dataset(data: Any, settings: Mapping[str, Any]) -> str:
 
 
 def is_pair(data: object) -> bool:
-    """Whether data is a tuple (train, test). A list is not, because it may hold two
-    pairs (image, label).
+    """Whether data is a tuple (train, test).
+
+    A list is not, because it may hold two pairs (image, label).
     """
     return (
         isinstance(data, tuple)

@@ -115,7 +115,9 @@ def as_floats(images: Tensor) -> Tensor:
 
 
 def default_workers() -> int:
-    """One for each core that this process may use, but at most 8; 0 if it cannot start
+    """Number of processes that read images, if none is given.
+
+    One for each core that this process may use, but at most 8; 0 if it cannot start
     any.
     """
     if obstacle() is not None:
@@ -151,7 +153,11 @@ class SentPool(Dataset[bytes]):
 
 
 def received(content: bytes) -> ReadPart:
-    """A part of a SentPool. RunError if what holds its images cannot be opened."""
+    """A part of a SentPool.
+
+    Raises:
+        RunError: if what holds its images cannot be opened.
+    """
     try:
         images, broken = pickle.loads(content)
     except (OSError, RuntimeError, EOFError) as error:
@@ -225,8 +231,9 @@ class StreamedImages(Images):
         )
 
     def fingerprint(self) -> str:
-        """A hash of the items' names, labels, image size and levels; to hash pixels
-        would take a whole epoch.
+        """A hash of the items' names, labels, image size and levels.
+
+        To hash pixels would take a whole epoch.
         """
         digest = self.pool.items.fingerprint(self.pool.numbers, self.image_size)
         digest.update(self.labels.cpu().numpy().tobytes())
@@ -235,8 +242,10 @@ class StreamedImages(Images):
         return digest.hexdigest()[:16]
 
     def read(self, parts: Sequence[Tensor]) -> Generator[Batch]:
-        """Yield batches. The reading processes end with the generator. SettingsError if
-        they cannot start.
+        """Yield batches. The reading processes end with the generator.
+
+        Raises:
+            SettingsError: if they cannot start.
         """
         with contextlib.closing(self._read(parts)) as results:
             for indices, (images, broken) in zip(parts, results, strict=True):

@@ -211,15 +211,21 @@ class Pool(Dataset[ReadPart]):
         return replace(self, labels=self.labels[indices], numbers=self.numbers[indices])
 
     def keep(self, classes: Sequence[int]) -> "Pool":
-        """Keep only these classes, ascending, renumbered from 0; with several labels
-        per image, all images stay.
+        """Keep only these classes, ascending, renumbered from 0.
+
+        With several labels per image, all images stay.
         """
         places, labels = task_of(self.labels).keep(self.labels, classes)
         return replace(self.take(places), labels=labels)
 
     def without(self, broken: Mapping[int, SkippedFile]) -> "Pool":
-        """The images without the broken ones, by index. DataError if none is left, or
-        none of a class.
+        """The images without the broken ones.
+
+        Args:
+            broken: by index.
+
+        Raises:
+            DataError: if none is left, or none of a class.
         """
         if not broken:
             return self
@@ -242,8 +248,11 @@ class Pool(Dataset[ReadPart]):
         return kept
 
     def check_levels(self) -> None:
-        """DataError if most images of more than 8 bits are nearly black or white, or
-        one is outside default levels.
+        """Check the levels of images of more than 8 bits.
+
+        Raises:
+            DataError: if most of these images are nearly black or white, or one is
+                outside default levels.
         """
         chosen = self.numbers[:: len(self) // CHECKED + 1].tolist()
         all_values = [
@@ -277,8 +286,14 @@ class Pool(Dataset[ReadPart]):
     def read_parts(
         self, on_read: OnRead | None = None
     ) -> Generator[tuple[int, Tensor, dict[int, SkippedFile]]]:
-        """Yield index of the first image, images, and broken ones by their index in the
-        pool; DataError if too many.
+        """Read the images in parts.
+
+        Yields:
+            The index of the first image of a part, its images, and the broken ones by
+                their index in the pool.
+
+        Raises:
+            DataError: if too many are broken.
         """
         lost: list[SkippedFile] = []
         starts = range(0, len(self), AT_ONCE)
@@ -318,8 +333,9 @@ class Pool(Dataset[ReadPart]):
         return LabelledImages(images, labels, tuple(broken.values()))
 
     def find_broken(self, on_read: OnRead | None = None) -> dict[int, SkippedFile]:
-        """The unreadable images by index. All images are read, unless the items know
-        which ones are broken.
+        """The unreadable images by index.
+
+        All images are read, unless the items know which ones are broken.
         """
         known_broken = self.items.known_broken
         if known_broken is None:

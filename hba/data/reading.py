@@ -71,8 +71,9 @@ def save_left_out(folder: Path, left_out: Sequence[SkippedFile]) -> None:
 
 
 def printable(name: str) -> str:
-    """The name with escapes for control characters and for what UTF-8 cannot encode: it
-    may hold any bytes.
+    """The name with escapes for what cannot be printed: it may hold any bytes.
+
+    These are control characters and what UTF-8 cannot encode.
     """
     return re.sub(
         r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]",
@@ -104,8 +105,9 @@ def image_endings() -> frozenset[str]:
 
 
 def why_unread(path: str | Path) -> str | None:
-    """Why a file is not read, if its ending is not that of an image; None for another
-    file.
+    """Why a file is not read, if its ending is not that of an image.
+
+    None for another file.
     """
     ending = Path(path).suffix.lower()
     if ending in image_endings():
@@ -122,8 +124,9 @@ def why_unread(path: str | Path) -> str | None:
 
 
 def is_unread_image(path: str | Path) -> bool:
-    """Whether a file is an image that is not read: of an unread format, or without an
-    ending that is known.
+    """Whether a file is an image that is not read.
+
+    Its format is not read, or its ending is not known.
     """
     ending = Path(path).suffix.lower()
     if ending in image_endings() or UNREAD.fullmatch(ending):
@@ -264,8 +267,9 @@ def in_rgb(image: Image.Image, levels: Levels | None = None) -> Image.Image:
 
 
 def fitted(image: Image.Image, image_size: int, levels: Levels | None = None) -> Tensor:
-    """An upright Pillow image in_rgb, the shorter side resized, centre cropped:
-    torchvision's Resize and CenterCrop.
+    """An upright Pillow image in_rgb, the shorter side resized, centre cropped.
+
+    This is done by torchvision's Resize and CenterCrop.
     """
     check_size((image_size, image_size * max(image.size) // min(image.size)))
     pixels = TF.pil_to_tensor(

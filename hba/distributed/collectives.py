@@ -48,11 +48,13 @@ T = TypeVar("T")
 
 @contextlib.contextmanager
 def joined() -> Iterator[None]:
-    """Use around hba.search and hba.evaluate: the processes that torchrun has started
-    compute together.
+    """The processes that torchrun has started compute together in this context.
 
-    Does nothing without torchrun or for one process. An existing process group is kept.
-    RunError for lost processes.
+    Use it around hba.search and hba.evaluate. Does nothing without torchrun or for one
+    process. An existing process group is kept.
+
+    Raises:
+        RunError: for lost processes.
     """
     is_new = not (dist.is_available() and dist.is_initialized())
     if is_new and launched().size == 1:
@@ -75,8 +77,10 @@ def joined() -> Iterator[None]:
 
 
 def collective(function: Callable[..., object], *arguments: Any) -> None:
-    """Call a function of torch.distributed. Raises a RunError of one line if the other
-    processes do not answer.
+    """Call a function of torch.distributed.
+
+    Raises:
+        RunError: of one line, if the other processes do not answer.
     """
     try:
         function(*arguments)
@@ -96,8 +100,9 @@ def share_tensors(tensors: Iterable[Tensor]) -> None:
 
 
 def broadcast_from_rank0(make: Callable[[], T]) -> T:
-    """Call the function on rank 0 alone, and return its result everywhere. Its HbaError
-    is raised everywhere.
+    """Call the function on rank 0 alone, and return its result everywhere.
+
+    Its HbaError is raised everywhere.
     """
     if size() == 1:
         return make()
@@ -115,8 +120,9 @@ def broadcast_from_rank0(make: Callable[[], T]) -> T:
 
 
 def rank0_first(make: Callable[[], T]) -> T:
-    """Call the function everywhere, but first on rank 0, whose HbaError is raised
-    everywhere.
+    """Call the function everywhere, but first on rank 0.
+
+    An HbaError of rank 0 is raised everywhere.
     """
     results: list[T] = []
     broadcast_from_rank0(lambda: results.append(make()))
@@ -133,8 +139,9 @@ def rank0_only(context: AbstractContextManager[object]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def signals_to_rank0() -> Iterator[None]:
-    """Within this context, only rank 0 reacts to Ctrl-C and SIGTERM, which torchrun
-    sends to all processes.
+    """Within this context, only rank 0 reacts to Ctrl-C and SIGTERM.
+
+    torchrun sends both to all processes.
     """
     if is_first() or threading.current_thread() is not threading.main_thread():
         yield
@@ -151,8 +158,10 @@ def signals_to_rank0() -> Iterator[None]:
 
 
 def local_device(name: str) -> torch.device:
-    """find_device for this process. SettingsError if two processes would compute on one
-    GPU.
+    """find_device for this process.
+
+    Raises:
+        SettingsError: if two processes would compute on one GPU.
     """
     if size() > 1 and name.startswith("cuda:"):
         raise SettingsError(
@@ -189,8 +198,9 @@ def check_alike(inputs: Mapping[str, str]) -> None:
 
 
 def stop_requested_on_rank0(requested: Callable[[], bool], step: int) -> bool:
-    """Whether all processes stop before this step. Several processes ask rank 0 only
-    before every eighth step.
+    """Whether all processes stop before this step.
+
+    Several processes ask rank 0 only before every eighth step.
     """
     return (
         size() == 1 or step % STEPS_BETWEEN_QUESTIONS == 0
@@ -202,8 +212,9 @@ _n_repeats = 1
 
 @contextlib.contextmanager
 def n_repeats(n: int) -> Iterator[None]:
-    """Within this context, a batch has every image n times: the whole batch, then the
-    whole batch again, ...
+    """Within this context, a batch has every image n times.
+
+    It is the whole batch, then the whole batch again, ...
     """
     global _n_repeats
     before = _n_repeats
@@ -217,8 +228,12 @@ def n_repeats(n: int) -> Iterator[None]:
 def draw_then_shard(
     n_images: int, draw: Callable[[int], Tensor], dim: int = 0
 ) -> Tensor:
-    """Call `draw` with the size of the whole batch, and keep the rows of this process's
-    n_images images, along dim.
+    """Draw for the whole batch, and keep the rows of this process's images.
+
+    Args:
+        n_images: number of images of this process.
+        draw: called with the number of images of the whole batch.
+        dim: along which images are.
     """
     return draw(n_images) if size() == 1 else local_shard(draw(n_images * size()), dim)
 
@@ -232,8 +247,13 @@ def local_shard(rows: Tensor, dim: int = 0) -> Tensor:
 
 
 def all_gather(rows: Tensor) -> Tensor:
-    """Gather rows (B / N, ...) of all N processes in the order of the whole batch (B,
-    ...), without a graph.
+    """Gather the rows of all processes, without a graph.
+
+    Args:
+        rows: (B / N, ...) of each of N processes.
+
+    Returns:
+        Rows (B, ...) in the order of the whole batch.
     """
     if size() == 1:
         return rows

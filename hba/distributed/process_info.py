@@ -48,8 +48,9 @@ def override_rank(world: ProcessInfo) -> Iterator[None]:
 
 
 def single_process() -> contextlib.AbstractContextManager[None]:
-    """Within this context, the process computes alone: the others do the same, or
-    nothing.
+    """Within this context, the process computes alone.
+
+    The others do the same, or nothing.
     """
     return override_rank(ONE)
 
@@ -70,8 +71,9 @@ def check_single_process(task: str) -> None:
 
 
 def launched() -> ProcessInfo:
-    """The rank and size in torchrun's environment variables; ONE without torchrun, or
-    with one process.
+    """The rank and size in torchrun's environment variables.
+
+    ONE without torchrun, or with one process.
     """
     # All three, because schedulers set WORLD_SIZE for purposes of their own.
     if (

@@ -56,8 +56,9 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """F.batch_norm of (B, C, ...), in training mode with the statistics of the whole
-    batch.
+    """F.batch_norm of (B, C, ...).
+
+    In training mode, it uses the statistics of the whole batch.
     """
     if not training:
         return F.batch_norm(
@@ -88,8 +89,10 @@ def batch_norm(
 def dropout(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """F.dropout of (B, ...), in training mode with a mask drawn for the whole batch; on
-    a CPU, that of one process.
+    """F.dropout of (B, ...).
+
+    In training mode, the mask is drawn for the whole batch; on a CPU, it is the mask
+    that one process would draw.
     """
     if not training or p in (0, 1):
         # PyTorch draws nothing then.
@@ -111,8 +114,9 @@ class _WholeBatch(TorchFunctionMode):
 
 
 def whole_batch_layers() -> contextlib.AbstractContextManager[object]:
-    """Within this context, F.batch_norm and F.dropout work on the batch of all
-    processes.
+    """Within this context, layers work on the batch of all processes.
+
+    These are F.batch_norm and F.dropout.
     """
     return _WholeBatch() if size() > 1 else contextlib.nullcontext()
 

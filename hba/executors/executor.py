@@ -127,8 +127,9 @@ class Executor:
 
 
 class SerialExecutor(Executor):
-    """Runs one task after the other, and pickles nothing. All processes of a torchrun
-    computation share each task.
+    """Runs one task after the other, and pickles nothing.
+
+    All processes of a torchrun computation share each task.
     """
 
     def run(
@@ -145,7 +146,8 @@ class SerialExecutor(Executor):
 
 class ProcessExecutor(Executor):
     """Runs n_jobs tasks at a time, in processes that share PyTorch's threads.
-    SettingsError if none can start.
+
+    Raises SettingsError if none can start.
     """
 
     def __init__(self, device: torch.device, n_jobs: int) -> None:
@@ -277,8 +279,10 @@ def number_of_jobs(
 
 
 def default_jobs(device: torch.device) -> int:
-    """Tasks at a time: one for each thread of PyTorch on a CPU; 1 on a GPU, and where
-    no process can be started.
+    """Number of tasks at a time, if none is given.
+
+    One for each thread of PyTorch on a CPU; 1 on a GPU, and where no process can be
+    started.
     """
     return torch.get_num_threads() if device.type == "cpu" and obstacle() is None else 1
 
@@ -345,8 +349,9 @@ def packed(parts: Any) -> bytes:
 
 
 def packed_run(function: TaskFunction, shared: Shared) -> bytes:
-    """What all tasks share, without tensors, with the operations and regularizers that
-    the user has registered.
+    """What all tasks share, without tensors.
+
+    It includes the operations and regularizers that the user has registered.
     """
     return packed(
         (
@@ -360,8 +365,9 @@ def packed_run(function: TaskFunction, shared: Shared) -> bytes:
 
 
 def unpacked_run(content: bytes, tensors: Tensors) -> tuple[TaskFunction, Any]:
-    """The function and the prepared value; registers the user's operations and
-    regularizers.
+    """The function and the prepared value.
+
+    Registers the user's operations and regularizers.
     """
     operations, regularizers, function, prepare, value = pickle.loads(content)
     for operation in operations:

@@ -51,8 +51,11 @@ VERSIONS = {"hba-augment": VERSION, "torch": version_of("torch")}
 
 
 def check_one_way(jobs: int | None, cluster: str | None) -> None:
-    """SettingsError if more than one of these is requested: several jobs, a cluster,
-    the processes of torchrun.
+    """Check that at most one way to run tasks is requested.
+
+    Raises:
+        SettingsError: for more than one of several jobs, a cluster, the processes of
+            torchrun.
     """
     n_ways = sum([jobs not in (None, 1), cluster is not None, size() > 1])
     if n_ways > 1 or (jobs is not None and jobs < 1):

@@ -20,8 +20,9 @@ LARGEST_MAP = 8
 
 
 class SmallMapConv2d(nn.Conv2d):
-    """A depthwise convolution with stride 1; the same numbers as nn.Conv2d, up to
-    rounding.
+    """A depthwise convolution with stride 1.
+
+    It computes the same numbers as nn.Conv2d, up to rounding.
     """
 
     computes_as = nn.Conv2d  # So a hyper-layer can replace it.
@@ -88,8 +89,10 @@ class _Depthwise(torch.autograd.Function):
 
 
 def with_fast_small_maps(network: nn.Module) -> nn.Module:
-    """Change the class of the depthwise convolutions of a network that this computes;
-    return the network.
+    """Change the class of depthwise convolutions to SmallMapConv2d, where it fits.
+
+    Returns:
+        The network.
     """
     for layer in network.modules():
         if (

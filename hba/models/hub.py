@@ -40,8 +40,9 @@ def cached_path(file: HubFile) -> str | None:
 
 
 def size_on_hub(file: HubFile) -> int:
-    """Size of the file in bytes. Raises errors of many kinds if the hub cannot be
-    reached.
+    """Size of the file in bytes.
+
+    Raises errors of many kinds if the hub cannot be reached.
     """
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
 

@@ -62,11 +62,11 @@ class PyramidNet(nn.Module):
 
 
 class ShakeDrop(nn.Module):
-    """(b + alpha - b alpha) x for (B, c, H, W), with the gradient of (b + beta - b
-    beta) x (Yamada et al.).
+    """Scale the branch of a block at random, by another factor in the backward pass.
 
-    For each image, b is 1 with probability p, else 0; alpha from U(-1, 1), beta from
-    U(0, 1). At test, the mean: p.
+    (b + alpha - b alpha) x for (B, c, H, W), with the gradient of (b + beta - b beta) x
+    (Yamada et al.). For each image, b is 1 with probability p, else 0; alpha from U(-1,
+    1), beta from U(0, 1). At test, the mean: p.
     """
 
     def __init__(self, p: float) -> None:

@@ -36,8 +36,7 @@ def resnet(
 
 
 class SmallResNet(nn.Sequential):
-    """The layers of torchvision's network without its max pooling, with dropout of
-    channels.
+    """torchvision's network without its max pooling, with dropout of channels.
 
     Dropout modules are on the input and after each block: for ResNet-18 the 9 rates
     that Delta-STN tunes (Bae and Grosse 2020; dropping whole channels, as in its other

@@ -168,8 +168,9 @@ def _heads(model: str) -> tuple[str, ...]:
 
 
 def only_side(model: str) -> int | None:
-    """Side in pixels of the only images that a network takes; None for a network that
-    takes several sizes.
+    """Side in pixels of the only images that a network takes.
+
+    None for a network that takes several sizes.
     """
     config = timm_config(model)
     is_fixed = config.fixed_input_size and not _settings_for_sizes(_name_in_timm(model))
@@ -203,8 +204,9 @@ def _read(model: str, source: str) -> tuple[Weights, str, str]:
 
 
 def file_on_hub(model: str) -> HubFile | None:
-    """The file with timm's weights; None for those that are installed, and for a few
-    that are elsewhere.
+    """The file with timm's weights.
+
+    None for those that are installed, and for a few that are elsewhere.
     """
     repository = None if model == LITE else timm_config(model).hf_hub_id
     return HubFile(repository, "model.safetensors") if repository else None
@@ -491,8 +493,9 @@ def _groups(network: nn.Module) -> Mapping[int, Sequence[str]]:
 
 
 def frozen_in_words(settings: Mapping[str, Any]) -> str:
-    """What is frozen, in words: `, the first 3 groups of layers and all statistics of
-    BatchNorm frozen`.
+    """What is frozen, in words.
+
+    Such as `, the first 3 groups of layers and all statistics of BatchNorm frozen`.
     """
     setting = settings.get("freeze", NOTHING)
     extent = setting.removesuffix(AND_STATISTICS)
@@ -511,8 +514,9 @@ def frozen_in_words(settings: Mapping[str, Any]) -> str:
 @lru_cache
 @default_generators(torch.device("cpu"))
 def layout_of(model: str) -> tuple[bool, int]:
-    """Whether a named network has BatchNorm, and the number of timm's groups of its
-    layers.
+    """Whether a named network has BatchNorm, and its number of groups of layers.
+
+    The groups are timm's.
     """
     # Some networks of older versions cannot be built on the device meta.
     network = find_timm_network(_name_in_timm(model).partition(".")[0])(2)
@@ -541,8 +545,10 @@ class Start:
 
     @staticmethod
     def of(model: str, source: str, frozen: str = NOTHING) -> "Start":
-        """The weights as they are now. SettingsError if they cannot be read or
-        downloaded.
+        """The weights as they are now.
+
+        Raises:
+            SettingsError: if they cannot be read or downloaded.
         """
         return Start(model, source, frozen, _read(model, source)[1])
 
@@ -611,8 +617,9 @@ class Start:
             ) from None
 
     def origin(self, network: nn.Module) -> str:
-        """Where the weights of a network are from, in words, with what was chosen in a
-        file.
+        """Where the weights of a network are from, in words.
+
+        These include what was chosen in a file.
         """
         if self.source == TIMM:
             place = f"those of {'its package' if self.model == LITE else TIMM}"
@@ -627,9 +634,7 @@ class Start:
         return f"{place} (SHA-256 {self.sha256[:12]}...)"
 
     def note(self, network: nn.Module) -> str:
-        """One sentence on a network with these weights: where they are from, and what
-        is frozen.
-        """
+        """One sentence on a network: where its weights are from, and what is frozen."""
         parameters = list(network.parameters())
         total = sum(parameter.numel() for parameter in parameters)
         frozen = sum(

@@ -17,8 +17,9 @@ from hba.distributed.collectives import draw_then_shard
 def conv(
     in_channels: int, out_channels: int, kernel_size: int, stride: int = 1
 ) -> nn.Conv2d:
-    """A convolution without bias that keeps the size at stride 1, with the
-    initialization of He et al. (2015).
+    """A convolution without bias that keeps the size at stride 1.
+
+    It has the initialization of He et al. (2015).
     """
     layer = nn.Conv2d(
         in_channels,
@@ -33,8 +34,9 @@ def conv(
 
 
 def uniform_per_image(images: Tensor) -> Tensor:
-    """One draw from U(0, 1) for each image of (B, ...), float32 (B, 1, 1, 1), from the
-    global generator.
+    """One draw from U(0, 1) for each image of (B, ...), float32 (B, 1, 1, 1).
+
+    It is from the global generator.
     """
     return draw_then_shard(
         len(images), lambda count: torch.rand(count, 1, 1, 1, device=images.device)

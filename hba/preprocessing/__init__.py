@@ -68,8 +68,9 @@ STORED_PER_SIDE = 8 / 7
 
 
 def network_input_size(data: Images, baseline: Baseline) -> int:
-    """Side in pixels of the network's input, which a random resized crop reduces; the
-    inverse of `stored_size`.
+    """Side in pixels of the network's input.
+
+    A random resized crop reduces it; this is the inverse of `stored_size`.
     """
     return (
         round(data.image_size / STORED_PER_SIDE)
@@ -126,11 +127,14 @@ class Preprocessing:
         return (images - self.mean) / self.std
 
     def train(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """The network's input for images (B, C, H, W) in [0, 1] after the policy,
-        augmented (paper, 4.2).
+        """The network's input for images after the policy, augmented (paper, 4.2).
 
         Each image has its own draws. Crop and Cutout uncover 0, the mean colour after
         standardization.
+
+        Args:
+            images: (B, C, H, W) in [0, 1].
+            generator: of the draws.
         """
         device = images.device
         images = images.to(exact_device(device))
@@ -156,8 +160,10 @@ class Preprocessing:
         return images
 
     def measure(self, images: Tensor) -> Tensor:
-        """The network's input for images (B, C, H, W) in [0, 1] without augmentation:
-        validation and test.
+        """The network's input for images without augmentation: validation and test.
+
+        Args:
+            images: (B, C, H, W) in [0, 1].
         """
         if self.baseline.random_resized_crop:
             images = TF.center_crop(images, [self.image_size, self.image_size])
@@ -183,8 +189,9 @@ def uniform_draws(
 
 
 def random_crop(images: Tensor, padding: int, generator: torch.Generator) -> Tensor:
-    """Pad with 0 on all sides and cut the old size out again, at one of (2 padding +
-    1)^2 places per image.
+    """Pad with 0 on all sides and cut the old size out again.
+
+    The place of each image is one of (2 padding + 1)^2.
     """
     batch, channels, height, width = images.shape
     device = images.device
@@ -204,8 +211,12 @@ def random_crop(images: Tensor, padding: int, generator: torch.Generator) -> Ten
 
 
 def random_cutout(images: Tensor, size: int, generator: torch.Generator) -> Tensor:
-    """Set a square of `size` pixels to 0 about a uniformly drawn pixel (DeVries and
-    Taylor 2017).
+    """Set a square to 0 about a uniformly drawn pixel (DeVries and Taylor 2017).
+
+    Args:
+        images: (B, C, H, W).
+        size: side of the square in pixels.
+        generator: of the draws.
     """
     batch, channels, height, width = images.shape
     device = images.device
@@ -229,8 +240,14 @@ for each component.
 
 
 def color_jitter(images: Tensor, strength: float, generator: torch.Generator) -> Tensor:
-    """Enhance images by factors from U(1 - strength, 1 + strength), in random order.
+    """Enhance images by random factors, in random order.
+
     Ref: torchvision's ColorJitter.
+
+    Args:
+        images: (B, C, H, W).
+        strength: factors are from U(1 - strength, 1 + strength).
+        generator: of the draws.
     """
     factors = uniform_draws(
         len(images), (3,), generator, images.device, 1 - strength, 1 + strength
@@ -240,8 +257,12 @@ def color_jitter(images: Tensor, strength: float, generator: torch.Generator) ->
 
 
 def jittered(images: Tensor, factors: Tensor, order: Tensor) -> Tensor:
-    """Enhance brightness, contrast and saturation by the factors (B, 3), in the order
-    (B, 3) of 0, 1 and 2.
+    """Enhance brightness, contrast and saturation.
+
+    Args:
+        images: (B, C, H, W).
+        factors: of the three enhancements (B, 3).
+        order: of the three enhancements (B, 3), the numbers 0, 1 and 2.
     """
     for step in order.T:
         enhancement = step[:, None, None, None]
@@ -253,11 +274,15 @@ def jittered(images: Tensor, factors: Tensor, order: Tensor) -> Tensor:
 
 
 def pca_jitter(images: Tensor, std: float, generator: torch.Generator) -> Tensor:
-    """Add noise along the principal components of colour, the same to all pixels of an
-    image; not clamped.
+    """Add noise along the principal components of colour.
 
-    Ref: Krizhevsky, Sutskever and Hinton 2012, 4.1, with alpha of standard deviation
-    `std` per component.
+    It is the same to all pixels of an image, and is not clamped. Ref: Krizhevsky,
+    Sutskever and Hinton 2012, 4.1.
+
+    Args:
+        images: (B, 3, H, W).
+        std: standard deviation of alpha for each component.
+        generator: of the draws.
     """
     device = images.device
     alpha = draw_then_shard(

@@ -29,8 +29,9 @@ returns new images.
 
 
 class Augmentation(Protocol):
-    """An augmentation for a whole training, as a row of an evaluation:
-    `hba.evaluate(..., against=[Mine()])`.
+    """An augmentation for a whole training, as a row of an evaluation.
+
+    It is used as in `hba.evaluate(..., against=[Mine()])`.
 
     Your class needs no base class, only the members below. Its row is named by its
     attribute `name` (a string), or else by the class. It must be picklable if jobs run
@@ -46,18 +47,23 @@ class Augmentation(Protocol):
 
     @property
     def definition(self) -> str:
-        """A string that is equal for augmentations that do the same, in this process or
-        a later one, and for no others. A resumed evaluation recognises its rows by it.
+        """A string that is equal for augmentations that do the same, and for no others.
+
+        This holds in this process or a later one. A resumed evaluation recognises its
+        rows by it.
         """
         ...
 
     def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
-        """Return a function of a batch for each of `epochs` epochs. It returns a new
-        tensor (B, C, H, W), float in [0, 1], on the device of the training images
-        `train`, and must not write into its input.
+        """Return a function of a batch for each epoch.
 
-        Draw from the generator that each call gets, or from torch's default ones; the
-        training's seed decides both.
+        The function returns a new tensor (B, C, H, W), float in [0, 1], and must not
+        write into its input. Draw from the generator that each call gets, or from
+        torch's default ones; the training's seed decides both.
+
+        Args:
+            epochs: number of epochs.
+            train: the training images, on the device of the batches.
         """
         ...
 
@@ -88,20 +94,22 @@ class EpochRegularization(NamedTuple):
 
 @dataclass(frozen=True)
 class ScheduleAugmentation:
-    """A schedule, stretched to the epochs of the training, with its own fill colour;
-    None leaves images unchanged.
+    """A schedule, stretched to the epochs of the training.
 
-    A recipe, which was made without images, fills with the mean colour of the training
-    images instead of GRAY.
+    It has its own fill colour. A recipe, which was made without images, fills with the
+    mean colour of the training images instead of GRAY.
     """
 
     schedule: Schedule | None
+    """None leaves images unchanged."""
 
     shares_batches: ClassVar[bool] = True
 
     @property
     def definition(self) -> str:
-        """A hash of everything except the provenance and the functions of your own
+        """A hash of the schedule.
+
+        Everything is hashed except the provenance and the functions of your own
         operations.
         """
         if self.schedule is None:
@@ -130,8 +138,9 @@ class ScheduleAugmentation:
         )
 
     def by_epoch(self, epochs: int, train: Images | Tensor) -> Sequence[Augment]:
-        """As Augmentation.by_epoch; only the device of the training images matters, and
-        for a recipe their colour.
+        """As Augmentation.by_epoch.
+
+        Only the device of the training images matters, and for a recipe their colour.
         """
         if self.schedule is None or not self.schedule.space.acts_on_images:
             return [EpochPolicy(lambda images, generator: images)] * epochs
@@ -169,8 +178,9 @@ class ScheduleAugmentation:
     def regularization_by_epoch(
         self, epochs: int, device: torch.device
     ) -> Sequence[EpochRegularization]:
-        """The regularization of each epoch; empty for none. The trainer calls this
-        method if it exists.
+        """The regularization of each epoch; empty for none.
+
+        The trainer calls this method if it exists.
         """
         if self.schedule is None or not self.schedule.space.regularizers:
             return ()

@@ -59,7 +59,9 @@ class TrainCheckpoint:
 
     def restore(self, state: TrainState) -> None:
         """Restore the state from the file; leave it at its beginning if there is none.
-        RunError for a broken file.
+
+        Raises:
+            RunError: for a broken file.
         """
         self._last_save = time.monotonic()
         path = self.path
@@ -72,8 +74,9 @@ class TrainCheckpoint:
             restore_default_generators(saved["default_generators"], state.sums.device)
 
     def save_regularly(self, state: TrainState) -> None:
-        """Save if EVERY_SECONDS have passed. Several processes, whose sums differ, save
-        only between epochs.
+        """Save if EVERY_SECONDS have passed.
+
+        Several processes, whose sums differ, save only between epochs.
         """
         can_be = (
             size() == 1

@@ -92,19 +92,20 @@ class CustomNetwork:
 
     @cached_property
     def definition(self) -> str:
-        """A string that is equal for networks that start alike: a hash of classes,
-        layers, weights and what is frozen.
+        """A string that is equal for networks that start alike.
 
-        A function is represented by its network for seed 0. The code of forward
-        functions is not compared.
+        It has a hash of classes, layers, weights and what is frozen. A function is
+        represented by its network for seed 0. The code of forward functions is not
+        compared.
         """
         origin = "copies" if isinstance(self.given, nn.Module) else "made by seed"
         return f"{self.name} {_digest(self.fresh(0, 0), origin, with_values=True)}"
 
     @property
     def structure(self) -> str:
-        """The same without the values of the weights: equal for networks that can load
-        each other's weights.
+        """The same without the values of the weights.
+
+        It is equal for networks that can load each other's weights.
         """
         return _digest(self.fresh(0, 0), "structure", with_values=False)
 

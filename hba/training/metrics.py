@@ -52,7 +52,11 @@ class Confusion:
 
     @staticmethod
     def of(matrix: Tensor) -> "Confusion":
-        """From a matrix (K, K): number of images by label and answer."""
+        """The confusion of a matrix.
+
+        Args:
+            matrix: number of images by label and answer (K, K).
+        """
         rows = [
             {answer: count for answer, count in enumerate(row) if count}
             for row in matrix.tolist()
@@ -62,8 +66,10 @@ class Confusion:
         )
 
     def matrix(self) -> np.ndarray:
-        """int64 (K, K): number of images of the row's class that were classified as the
-        column's class.
+        """The matrix int64 (K, K) of numbers of images.
+
+        A row is the class of the images, a column the class that they were classified
+        as.
         """
         matrix = np.zeros((self.n_classes, self.n_classes), dtype=np.int64)
         for label, row in self.counts.items():
@@ -106,8 +112,10 @@ def measure_batch_size(image_size: int) -> int:
 def logits_of(
     network: nn.Module, data: Images, prepare: Function
 ) -> tuple[Tensor, Tensor]:
-    """Logits (N, classes), float32, and labels of all images, by the network in eval
-    mode, as in `measure`.
+    """Logits of all images by the network in eval mode, as in `measure`.
+
+    Returns:
+        Logits (N, classes), float32, and labels.
     """
     was_training = network.training
     network.eval()

@@ -42,11 +42,13 @@ def mix(
 def draw_shares(
     mixing: Mixing, height: int, width: int, generator: torch.Generator
 ) -> Tensor:
-    """Draw the share of the image itself at each pixel (H, W), float64, for a whole
-    batch.
+    """Draw the share of the image itself at each pixel, for a whole batch.
 
     Its mean is the share of the image's labels. Mixup: one number. CutMix: 0 in a box,
     1 outside. Without mixing: 1.
+
+    Returns:
+        float64 (H, W).
     """
     device = generator.device
     numbers = torch.rand(6, generator=generator, dtype=torch.float64, device=device)

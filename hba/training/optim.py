@@ -121,8 +121,9 @@ class Plateau(LRScheduler):
         return [float(rate) * risen * self.factor**self.drops for rate in self.base_lrs]
 
     def observe(self, loss: float) -> None:
-        """Record the validation loss of a finished epoch, in nats. A loss that is not
-        finite is no new minimum.
+        """Record the validation loss of a finished epoch, in nats.
+
+        A loss that is not finite is no new minimum.
         """
         if loss < self.least:
             self.least = loss
@@ -182,11 +183,10 @@ def optimizer_for(
 
 
 def gradient_root(optimizer: Optimizer, parameter: Tensor) -> Tensor:
-    """The root of the mean squared gradient of each number of a parameter, by which
-    Adam and RMSprop divide gradients.
+    """The root of the mean squared gradient of each number of a parameter.
 
-    Ref: Kingma and Ba 2015, Algorithm 1; RMSprop does not correct the bias of the mean.
-    Infinite before the first step.
+    Adam and RMSprop divide gradients by it. Ref: Kingma and Ba 2015, Algorithm 1;
+    RMSprop does not correct the bias of the mean. Infinite before the first step.
     """
     group = optimizer.param_groups[0]
     state = optimizer.state.get(parameter)
@@ -205,8 +205,9 @@ def gradient_root(optimizer: Optimizer, parameter: Tensor) -> Tensor:
 def preconditioned(
     optimizer: Optimizer, parameters: Iterable[Tensor], gradients: Sequence[Tensor]
 ) -> list[Tensor]:
-    """Gradients of the parameters, scaled as the optimizer scales them: AdamW by
-    gradient_root, SGD not at all.
+    """Gradients of the parameters, scaled as the optimizer scales them.
+
+    AdamW scales by gradient_root, SGD not at all.
     """
     if not isinstance(optimizer, AdamW):
         return list(gradients)

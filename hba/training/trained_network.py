@@ -82,8 +82,9 @@ class NetworkInfo(pydantic.BaseModel, frozen=True):
 
 
 class FromPixels(nn.Module):
-    """A network with its standardization: from images uint8 (N, C, S, S) to logits (N,
-    classes).
+    """A network with its standardization.
+
+    It maps images uint8 (N, C, S, S) to logits (N, classes).
     """
 
     mean: Tensor
@@ -169,8 +170,9 @@ class KeptNetwork(NamedTuple):
             )
 
     def save(self, folder: Path) -> None:
-        """Write network.pt and then network.json, each whole or not at all; an
-        HbaWarning for a state dict.
+        """Write network.pt and then network.json, each whole or not at all.
+
+        An HbaWarning for a state dict.
         """
         write_atomically(folder / NETWORK_NAME, lambda file: file.write(self.content))
         write_text(

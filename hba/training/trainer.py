@@ -190,8 +190,14 @@ def network_of(
     own_network: CustomNetwork | None,
     start: Start | None,
 ) -> nn.Module:
-    """The network that the training with this seed starts from; own_network and start
-    as in `train`.
+    """The network that the training with this seed starts from.
+
+    Args:
+        config: of the training.
+        data: of the training.
+        seed: of the training.
+        own_network: as in `train`.
+        start: as in `train`.
     """
     weights_seed = derived_seed(seed, "weights of an evaluation")
     if own_network is not None:

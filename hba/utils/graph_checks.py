@@ -174,8 +174,11 @@ def _are_equal(states: list[Tensor], expected: list[Tensor]) -> bool:
 
 
 def first_own(parts: Iterable[Any]) -> str | None:
-    """The name of the first module, hook, function or other object that is not of
-    LIBRARIES; None if all are.
+    """The name of the first object that is not of LIBRARIES; None if all are.
+
+    Args:
+        parts: modules, whose layers and hooks are looked at too, functions and other
+            objects.
     """
     objects = [
         item

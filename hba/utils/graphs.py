@@ -52,13 +52,14 @@ Tensors = tuple[Tensor, ...]
 
 
 class StepCounts(NamedTuple):
-    """How many steps ran as graphs and eagerly, and why they could not all run as
-    graphs.
-    """
+    """How many steps ran as graphs and eagerly."""
 
     replayed: int = 0
+    """Number of steps that ran as graphs."""
     eager: int = 0
+    """Number of steps that ran eagerly."""
     reason: str | None = None
+    """Why they could not all run as graphs."""
 
     def plus(self, other: "StepCounts") -> "StepCounts":
         return StepCounts(
@@ -74,8 +75,10 @@ class StepCounts(NamedTuple):
 
 @functools.cache
 def stream_of(device: torch.device) -> torch.cuda.Stream:
-    """One for all recordings on a device, because libraries keep memory for each stream
-    that they have run on.
+    """The stream of all recordings on a device.
+
+    It is a single one, because libraries keep memory for each stream that they have run
+    on.
     """
     return torch.cuda.Stream(device)
 
@@ -96,8 +99,9 @@ class CudaRecorder:
         self.clear()
 
     def clear(self) -> None:
-        """Give later graphs other memory; that of earlier ones is free once they are
-        gone.
+        """Give later graphs other memory.
+
+        The memory of earlier ones is free once they are gone.
         """
         self.pool = torch.cuda.graph_pool_handle()
 
@@ -111,8 +115,10 @@ class CudaRecorder:
         return outputs
 
     def check(self, step: Callable[..., T], inputs: Tensors) -> tuple[T, str | None]:
-        """Run a step eagerly; return its outputs, and the warning if the host has
-        waited for the device.
+        """Run a step eagerly, and find out whether the host waits for the device.
+
+        Returns:
+            The outputs of the step, and the warning if the host has waited.
         """
         before = torch.cuda.get_sync_debug_mode()
         with warnings.catch_warnings(record=True) as caught:
@@ -137,8 +143,10 @@ class CudaRecorder:
     def record(
         self, step: Callable[..., T], inputs: Tensors
     ) -> tuple[T, Callable[[], object]]:
-        """Record a step without running it; return its outputs, and a function that
-        runs it on the same tensors.
+        """Record a step without running it.
+
+        Returns:
+            The outputs of the step, and a function that runs it on the same tensors.
         """
         # PyTorch registers generators on the current device, and sets it when a stream
         # is set.
@@ -338,8 +346,9 @@ class StepGraphs:
         return outputs
 
     def clear(self) -> None:
-        """Free the memory of all graphs. Steps, which may now be others, are recorded
-        anew when they run next.
+        """Free the memory of all graphs.
+
+        Steps, which may now be others, are recorded anew when they run next.
         """
         for recording in self.recordings.values():
             recording.free()
@@ -414,7 +423,9 @@ class StepGraphs:
 
     @property
     def counts(self) -> StepCounts | None:
-        """None if graphs were not wanted, there is no GPU, or the algorithm gives no
+        """How the steps ran.
+
+        None if graphs were not wanted, there is no GPU, or the algorithm gives no
         steps.
         """
         is_wanted = self.recorder is not None or self.reason is not None
@@ -459,8 +470,9 @@ class StepGraphs:
 
 
 def may_record(images: Tensor) -> bool:
-    """Whether a graph can be recorded here: on a GPU, and in nothing that is being
-    recorded or compiled already.
+    """Whether a graph can be recorded here.
+
+    It can on a GPU, and in nothing that is being recorded or compiled already.
     """
     # Without a driver, there are tensors of a GPU that have no content.
     is_free = (

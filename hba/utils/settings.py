@@ -60,8 +60,10 @@ def first_problem(
 
 
 def check_batch_size(settings: Mapping[str, Any], n_images: int) -> None:
-    """SettingsError for a batch size that was given and that is larger than the number
-    of training images.
+    """Check a batch size, if one was given.
+
+    Raises:
+        SettingsError: if it is larger than the number of training images.
     """
     size = settings.get("batch_size")
     if size is not None and size > n_images:
@@ -110,8 +112,10 @@ def pairs(setting: Any, form: str = "NAME=VALUE") -> Any:
 
 
 def whole_number(name: str, value: Any) -> int:
-    """A Python, NumPy or torch integer as int; SettingsError for anything else, also
-    for True and 2.0.
+    """A Python, NumPy or torch integer as int.
+
+    Raises:
+        SettingsError: for anything else, also for True and 2.0.
     """
     try:
         if "bool" not in str(getattr(value, "dtype", type(value))):
@@ -122,7 +126,11 @@ def whole_number(name: str, value: Any) -> int:
 
 
 def number(name: str, value: Any) -> float:
-    """A finite Python or NumPy number, as int if whole; SettingsError for others."""
+    """A finite Python or NumPy number, as int if whole.
+
+    Raises:
+        SettingsError: for others.
+    """
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not (is_number and math.isfinite(value)):
         raise SettingsError(f"{name} must be a finite number, got {value!r}")
@@ -139,8 +147,13 @@ def is_color(channels: Sequence[float]) -> bool:
 
 
 def color(value: Any) -> tuple[float, ...]:
-    """A colour from one number for all channels or one for each, or from text with
-    commas; else SettingsError.
+    """A colour from one number for all channels or one for each.
+
+    Args:
+        value: numbers, or text with commas.
+
+    Raises:
+        SettingsError: for anything else.
     """
     try:
         channels = tuple(
@@ -155,8 +168,9 @@ def color(value: Any) -> tuple[float, ...]:
 
 
 class Settings(pydantic.BaseModel):
-    """Immutable values that are checked when they are made. The docstring of a field is
-    also its help text.
+    """Immutable values that are checked when they are made.
+
+    The docstring of a field is also its help text.
     """
 
     model_config = pydantic.ConfigDict(

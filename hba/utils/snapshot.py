@@ -20,8 +20,10 @@ OLD_KEY = "buffers that state_dict leaves out"
 
 
 def snapshot(record: Any) -> dict[str, Any]:
-    """The fields by name: tensors, numbers, texts, lists, mappings. TypeError, which
-    names the place, for others.
+    """The fields by name: tensors, numbers, texts, lists, mappings.
+
+    Raises:
+        TypeError: for others; names the place.
     """
     return {
         field.name: _saved(getattr(record, field.name), field.name)
@@ -31,8 +33,10 @@ def snapshot(record: Any) -> dict[str, Any]:
 
 @torch.no_grad()
 def restore(record: Any, saved: Mapping[str, Any]) -> None:
-    """Fill a record with saved values, tensors and modules in place. ValueError for a
-    mapping with other entries.
+    """Fill a record with saved values, tensors and modules in place.
+
+    Raises:
+        ValueError: for a mapping with other entries.
     """
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
@@ -44,9 +48,10 @@ def restore(record: Any, saved: Mapping[str, Any]) -> None:
 
 
 def tensors_in(value: Any) -> list[Tensor]:
-    """The tensors of a record, in the same memory and without gradients: all in its
-    fields, lists, tuples and mappings, of modules all parameters and buffers, and of
-    other objects those of their state_dict.
+    """The tensors of a value, in the same memory and without gradients.
+
+    These are all in the fields of a record, in lists, tuples and mappings, all
+    parameters and buffers of modules, and of other objects those of their state_dict.
     """
     if isinstance(value, Tensor):
         return [value.detach()]

@@ -81,8 +81,9 @@ def unknown(noun: str, name: str, choices: Iterable[str]) -> str:
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """`; did you mean Rotate?` for `rotate`, two names for `flip`, which is in both;
-    empty where none is similar.
+    """`; did you mean Rotate?` for `rotate`; empty where no name is similar.
+
+    For `flip`, there are two names, which it is in.
     """
     by_form = {candidate.casefold(): candidate for candidate in reversed(list(choices))}
     asked = name.casefold()
@@ -102,8 +103,9 @@ def listed(meant: str, heading: str, names: Iterable[str]) -> str:
 
 
 def number_of(value: Any, low: float, high: float) -> float | None:
-    """A value of a provenance, which any program may have written, if it is a number in
-    [low, high]; else None.
+    """A value of a provenance if it is a number in [low, high]; else None.
+
+    Any program may have written the provenance.
     """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value if is_number and low <= value <= high else None
@@ -121,8 +123,10 @@ def count_of(value: Any, least: int = 0) -> int | None:
 
 
 def interval_of_mean(values: Sequence[float]) -> tuple[float, float]:
-    """95 % interval of the mean of two or more independent numbers, by Student's t; of
-    width 0 for equal numbers.
+    """95 % interval of the mean of independent numbers, by Student's t.
+
+    Args:
+        values: two or more numbers. Equal ones have an interval of width 0.
     """
     if max(values) == min(values):
         mean = statistics.fmean(values)
@@ -135,8 +139,11 @@ def interval_of_mean(values: Sequence[float]) -> tuple[float, float]:
 
 
 def t_quantile(degrees_of_freedom: int, confidence: float) -> float:
-    """How many standard errors a two-sided interval of Student's t reaches to either
-    side.
+    """How many standard errors an interval of Student's t reaches to either side.
+
+    Args:
+        degrees_of_freedom: of the distribution.
+        confidence: of the two-sided interval, in (0, 1).
     """
     from scipy.special import stdtrit
 
