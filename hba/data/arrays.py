@@ -128,7 +128,7 @@ def npz_source(file: Path) -> Source:
     """
     images = dict[str, str]()
     labels = dict[str, Any]()
-    array_names = _opened(file)
+    array_names = _read_arrays(file)
     for name in array_names:
         if match := ARRAY_NAME.fullmatch(name):
             before, content, after = match.groups()
@@ -136,7 +136,7 @@ def npz_source(file: Path) -> Source:
             if content.casefold() in ("images", "x"):
                 images[role] = name
             else:
-                labels[role] = _opened(file, name)
+                labels[role] = _read_arrays(file, name)
     if (
         "train" not in labels
         or set(images) != set(labels)
@@ -181,7 +181,7 @@ def npz_source(file: Path) -> Source:
 
 def _images(file: Path, name: str, n_labels: int) -> np.ndarray:
     """The named array as (N, C, H, W). DataError unless it holds n_labels images."""
-    array = _opened(file, name)
+    array = _read_arrays(file, name)
     images = array[..., None] if array.ndim == 3 else array
     axis = channels_axis(images.shape)
     if axis is None or len(images) != n_labels or images.dtype.kind not in "uif":
@@ -195,7 +195,7 @@ def _images(file: Path, name: str, n_labels: int) -> np.ndarray:
     return images.transpose(0, 3, 1, 2) if axis == 3 else images
 
 
-def _opened(file: Path, name: str | None = None) -> Any:
+def _read_arrays(file: Path, name: str | None = None) -> Any:
     """The named array, or the names of all arrays. No code in the file is run."""
     try:
         with np.load(file, allow_pickle=False) as arrays:

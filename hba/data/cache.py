@@ -136,16 +136,16 @@ def _pool(
     n_classes = len(description["class_names"])
     known_broken = {row: SkippedFile(*item) for row, *item in entry["broken"]}
     load = partial(
-        _mapped,
+        _map_array,
         folder / f"{role}_images.npy",
         "uint8",
         (n_images, description["channels"], size, size),
     )
     hashes = np.array(
-        _mapped(folder / f"{role}_identities.npy", "int64", (n_images, 2))
+        _map_array(folder / f"{role}_identities.npy", "int64", (n_images, 2))
     )
     label_layout = TASKS[description["task"]].stored(n_images, n_classes)
-    labels = np.array(_mapped(folder / f"{role}_labels.npy", *label_layout))
+    labels = np.array(_map_array(folder / f"{role}_labels.npy", *label_layout))
     items = CachedDataset(
         load,
         f"{role} in {folder}",
@@ -158,7 +158,7 @@ def _pool(
     return Pool(items, labels, np.arange(n_images))
 
 
-def _mapped(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+def _map_array(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     """A read-only array, mapped into memory. DataError for a damaged file, and another
     dtype or shape.
     """

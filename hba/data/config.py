@@ -35,7 +35,7 @@ FOLDER_IMAGE_SIZE = 32
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
-def _checked_levels(levels: Levels) -> Levels:
+def _check_levels(levels: Levels) -> Levels:
     if not (
         math.isfinite(levels[0]) and math.isfinite(levels[1]) and levels[0] < levels[1]
     ):
@@ -47,7 +47,7 @@ def _checked_levels(levels: Levels) -> Levels:
 
 
 TwoLevels = Annotated[
-    tuple[float, float], BeforeValidator(words), AfterValidator(_checked_levels)
+    tuple[float, float], BeforeValidator(words), AfterValidator(_check_levels)
 ]
 Separator = Annotated[str, Field(min_length=1, max_length=1)]
 

@@ -27,8 +27,11 @@ from hba.utils.files import reason_of
 from hba.utils.processes import check_can_start, obstacle, without_interrupts
 
 MOST_WORKERS = 8
+"""Largest default number of processes that read images."""
 COLOR_SAMPLE = 2000
+"""Largest number of images whose mean and deviation of colours are computed."""
 SUM_BATCH_SIZE = 100
+"""Number of those images that are read at a time."""
 
 
 class BatchStream:

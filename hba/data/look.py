@@ -32,6 +32,7 @@ AnyData = (
 Copies = tuple[str, str, Literal["two classes", "two splits"]]
 """The names of two images with equal content, and what they are in."""
 MOST_MEASURED = 300
+"""Largest number of training images whose size and colour are measured."""
 MOST_COPIES = 20
 """Pairs of names that are kept."""
 UNEVEN = 2
@@ -167,7 +168,7 @@ def look(config: DataConfig, data: AnyData = None) -> Look:
     sides = [
         side
         for number in train.numbers[places].tolist()
-        if (side := _if_readable(train.items.side, number))
+        if (side := _read_or_none(train.items.side, number))
     ]
     if isinstance(data, tuple | list | Dataset):
         # In the pool, they already have the requested size.
@@ -181,7 +182,9 @@ def look(config: DataConfig, data: AnyData = None) -> Look:
             f"none of {counted(len(places), 'image')} of {name} can be read; mend or"
             " remove them"
         )
-    small_images = (_small(train, number) for number in train.numbers[places].tolist())
+    small_images = (
+        _read_small(train, number) for number in train.numbers[places].tolist()
+    )
     is_grey = all(
         image is None or (len(image) in CHANNELS and (image == image[0]).all())
         for image in small_images
@@ -213,15 +216,15 @@ def _pool_of(images: Any) -> Pool:
     )
 
 
-def _if_readable(read: Callable[..., Any], *arguments: Any) -> Any:
+def _read_or_none(read: Callable[..., Any], *arguments: Any) -> Any:
     """What the function returns; None for an image that cannot be read."""
     with contextlib.suppress(DataError):
         return read(*arguments)
     return None
 
 
-def _small(pool: Pool, number: int) -> Any:
-    return _if_readable(pool.items.read, number, SMALL, pool.levels)
+def _read_small(pool: Pool, number: int) -> Any:
+    return _read_or_none(pool.items.read, number, SMALL, pool.levels)
 
 
 def _size(pool: Pool, number: int) -> int | None:
@@ -265,8 +268,8 @@ def _copies(pools: Mapping[str, Pool]) -> list[Copies]:
                 continue
             # Hashes are short, and broken files may be equal without being copies of an
             # image.
-            small = _small(pool, number)
-            other_small = _small(other_pool, other)
+            small = _read_small(pool, number)
+            other_small = _read_small(other_pool, other)
             if (
                 small is not None
                 and other_small is not None

@@ -42,10 +42,11 @@ CHECKED = 100
 NEARLY_BLACK = 25
 """A level of 255; images of 12 bits on a scale of 16 bits end at 16."""
 FEW_BROKEN = 5
-BROKEN_SHARE = 0.01
-"""By default, at most this number or share of the images of a part is left out,
+"""By default, at most so many images of a part are left out, or BROKEN_SHARE of them,
 whichever is more.
 """
+BROKEN_SHARE = 0.01
+"""Share of the images of a part, see FEW_BROKEN."""
 
 ReadPart = tuple[Tensor, list[tuple[int, SkippedFile]]]
 """Images uint8 (B, C, H, W), and the indices of those that could not be read, which are

@@ -200,7 +200,7 @@ def keep_classes(source: Source, listed_in: str) -> Source:
     Raises:
         DataError: for other files.
     """
-    keep = _listed_classes(source, listed_in)
+    keep = _read_classes(source, listed_in)
     kept = source.map(lambda pool: pool.keep(keep))
     test_size = source.test_size
     if test_size is not None:
@@ -215,7 +215,7 @@ def keep_classes(source: Source, listed_in: str) -> Source:
     )
 
 
-def _listed_classes(source: Source, listed_in: str) -> list[int]:
+def _read_classes(source: Source, listed_in: str) -> list[int]:
     shipped = shipped_class_lists()
     try:
         if listed_in in shipped:

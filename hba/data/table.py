@@ -245,7 +245,7 @@ def _part(
     """The images of one split, sorted by class and path. DataError for missing ones,
     unless they may be left out.
     """
-    rows = {_existing(path): names for path, names in rows.items()}
+    rows = {_find_file(path): names for path, names in rows.items()}
     paths = sorted(rows, key=lambda path: (rows[path], path.parts))
     existing = [path for path in paths if path.is_file()]
     missing = [str(path) for path in sorted({*paths} - {*existing})]
@@ -275,7 +275,7 @@ def _part(
     return Part(items, classes, unused, facts=(fact,), is_multi=is_multi)
 
 
-def _existing(path: Path) -> Path:
+def _find_file(path: Path) -> Path:
     """The file of that name, whose accents may be written in any of Unicode's forms; if
     there is none, the path.
     """
@@ -325,12 +325,12 @@ def saved_source(
     with contextlib.suppress(DataError):
         if "test" in places and all(
             label in (None, -1)
-            for label in _saved(places["test"], columns, separator).labels
+            for label in _read_saved(places["test"], columns, separator).labels
         ):
             facts.append("the test split has no labels, so it is not used")
             del places["test"]
     read = {
-        role: partial(_saved_part, place, columns, separator, tuple(facts))
+        role: partial(_read_saved_part, place, columns, separator, tuple(facts))
         for role, place in places.items()
     }
     return source_of(folder, read)
@@ -354,7 +354,7 @@ class _Saved(NamedTuple):
     """Whether an image may have several labels."""
 
 
-def _saved(folder: Path, columns: Columns, separator: str | None) -> _Saved:
+def _read_saved(folder: Path, columns: Columns, separator: str | None) -> _Saved:
     """Reads no image."""
     datasets = import_extra("datasets", "datasets", f"the saved dataset {folder}")
     try:
@@ -426,12 +426,12 @@ def _inner(feature: Any) -> Any:
     return feature if isinstance(inner, dict) else inner
 
 
-def _saved_part(
+def _read_saved_part(
     folder: Path, columns: Columns, separator: str | None, facts: tuple[str, ...]
 ) -> Part:
     from datasets import Image
 
-    saved = _saved(folder, columns, separator)
+    saved = _read_saved(folder, columns, separator)
     names = [
         classes_of(value, separator, f"number {number} of {folder}")
         for number, value in enumerate(saved.labels)

@@ -38,11 +38,12 @@ START_METHOD = next(
     for method in ("forkserver", "spawn")
     if method in multiprocessing.get_all_start_methods()
 )
-CONTEXT: BaseContext = torch.multiprocessing.get_context(START_METHOD)
-"""Copies of this process would share the state of PyTorch's threads, which have run
-already. A server, which has loaded modules and computed nothing, starts others in a
-fraction of a second.
+"""How processes start. Copies of this process would share the state of PyTorch's
+threads, which have run already. A server, which has loaded modules and computed
+nothing, starts others in a fraction of a second.
 """
+CONTEXT: BaseContext = torch.multiprocessing.get_context(START_METHOD)
+"""Starts processes by START_METHOD."""
 if START_METHOD == "forkserver":
     CONTEXT.set_forkserver_preload(
         [
@@ -55,7 +56,9 @@ if START_METHOD == "forkserver":
 
 Tensors = tuple[Tensor, ...]
 OnStep = Callable[[], None]
+"""Called after every step."""
 Results = Generator[tuple[int, Any]]
+"""The number and the result of each task."""
 TaskFunction = Callable[[Any, Any, OnStep], Any]
 """Called with a task, with what all tasks share, and with a function to be called after
 every step.
@@ -287,7 +290,7 @@ def default_jobs(device: torch.device) -> int:
     return torch.get_num_threads() if device.type == "cpu" and obstacle() is None else 1
 
 
-_begun: list[tuple[bytes, Tensors, Any]] = []
+_worker_state: list[tuple[bytes, Tensors, Any]] = []
 """In a worker process: what all its tasks share, and the number of steps that all
 processes have done.
 """
@@ -301,7 +304,9 @@ def _begin(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(n_threads)
-    _begun.append((common, tuple(torch.as_tensor(array) for array in tensors), n_steps))
+    _worker_state.append(
+        (common, tuple(torch.as_tensor(array) for array in tensors), n_steps)
+    )
 
 
 def _end_with_parent() -> None:
@@ -315,9 +320,9 @@ def _end_with_parent() -> None:
 
 
 @cache
-def _prepared() -> tuple[TaskFunction, Any, OnStep]:
+def _prepare_worker() -> tuple[TaskFunction, Any, OnStep]:
     """Called with the first task, not in _begin, where the pool would hide an error."""
-    ((common, tensors, n_steps),) = _begun
+    ((common, tensors, n_steps),) = _worker_state
 
     def step_done() -> None:
         with n_steps.get_lock():
@@ -327,7 +332,7 @@ def _prepared() -> tuple[TaskFunction, Any, OnStep]:
 
 
 def _run(content: bytes) -> Any:
-    function, shared, step_done = _prepared()
+    function, shared, step_done = _prepare_worker()
     return function(pickle.loads(content), shared, step_done)
 
 

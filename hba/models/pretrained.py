@@ -29,6 +29,7 @@ ON_CPU: Mapping[str, str] = {
         "convolutions without groups, whose backward pass is fast on a CPU"
     ),
 }
+"""By name, why a network is considered for a CPU: small ones."""
 ON_GPU: Mapping[str, str] = {
     LITE: ON_CPU[LITE],
     "timm:resnet50.a1_in1k": "the network that most comparisons use",
@@ -39,9 +40,7 @@ ON_GPU: Mapping[str, str] = {
         "self-supervised features, which need little training"
     ),
 }
-"""By name, why a network is considered: small ones for a CPU, and those that a GPU
-trains in minutes.
-"""
+"""By name, why a network is considered for a GPU: those that it trains in minutes."""
 
 
 def usable_networks(

@@ -8,7 +8,9 @@ from torch import Tensor, nn
 from hba.models.wide_resnet import conv, uniform_per_image
 
 EXPANSION = 4
+"""Factor by which a bottleneck expands its channels."""
 STEM_CHANNELS = 16
+"""Channels of the first convolution."""
 
 
 class PyramidNet(nn.Module):

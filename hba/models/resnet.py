@@ -50,12 +50,12 @@ class SmallResNet(nn.Sequential):
                 layers["flatten"] = nn.Flatten()
             if name != "maxpool":
                 layers[name] = (
-                    _with_dropout(layer) if isinstance(layer, nn.Sequential) else layer
+                    _add_dropout(layer) if isinstance(layer, nn.Sequential) else layer
                 )
         super().__init__(layers)
 
 
-def _with_dropout(stage: nn.Sequential) -> nn.Sequential:
+def _add_dropout(stage: nn.Sequential) -> nn.Sequential:
     """The blocks of a stage under their own names, each followed by dropout of
     channels.
     """

@@ -365,7 +365,7 @@ def load_weights(
     network.load_state_dict(kept, strict=False)
 
 
-def _with_channels(
+def _adapt_channels(
     network: nn.Module, weights: Weights, layers: Sequence[str], n_channels: int
 ) -> Weights:
     """The weights with the first layers for this many channels, adapted by timm: sums
@@ -393,7 +393,7 @@ def _with_channels(
 
 
 @default_generators(torch.device("cpu"))
-def _converted(
+def _convert(
     model: str, weights: Weights, heads: Sequence[str], n_channels: int
 ) -> Weights:
     """The weights with names and shapes of timm's network, as timm itself converts them
@@ -583,20 +583,20 @@ class Start:
             if isinstance(config.first_conv, str)
             else tuple(config.first_conv or ())
         )
-        weights = self._named(network, self.read()).weights
-        weights = _with_channels(network, weights, layers, n_channels)
+        weights = self._rename(network, self.read()).weights
+        weights = _adapt_channels(network, weights, layers, n_channels)
         if _misfits(network, weights, heads):
             has_channels = any(f"{layer}.weight" in weights for layer in layers)
             # If that fails, load_weights names the weights that do not fit.
             with contextlib.suppress(Exception):
-                weights = _converted(
+                weights = _convert(
                     self.model, weights, heads, n_channels if has_channels else 3
                 )
-                weights = _with_channels(network, weights, layers, n_channels)
+                weights = _adapt_channels(network, weights, layers, n_channels)
         load_weights(network, weights, heads, self.source)
         freeze(network, self.frozen, heads)
 
-    def _named(self, network: nn.Module, weights: Weights) -> NamedWeights:
+    def _rename(self, network: nn.Module, weights: Weights) -> NamedWeights:
         """The weights with the names of the network. SettingsError if there are several
         networks in the file.
         """
@@ -625,7 +625,7 @@ class Start:
             place = f"those of {'its package' if self.model == LITE else TIMM}"
         else:
             weights, key = self._read()
-            named = self._named(network, weights)
+            named = self._rename(network, weights)
             chosen = [entry for entry in (key, named.prefix) if entry]
             average = "averaged weights, " if any(map(is_averaged, chosen)) else ""
             keys = " and ".join(f"`{entry}`" for entry in chosen)

@@ -106,7 +106,7 @@ def read_state_dict(source: str, content: bytes) -> tuple[Weights, str]:
     """
     loaded = _load(source, content)
     if _is_state_dict(loaded):
-        return _without_wrappers(loaded), ""
+        return _strip_wrappers(loaded), ""
     keys = (
         [key for key, value in loaded.items() if _is_state_dict(value)]
         if isinstance(loaded, Mapping)
@@ -115,7 +115,7 @@ def read_state_dict(source: str, content: bytes) -> tuple[Weights, str]:
     if not keys:
         raise ValueError("it holds no state dict")
     key = preferred(keys)
-    return _without_wrappers(loaded[key]), key
+    return _strip_wrappers(loaded[key]), key
 
 
 def _is_state_dict(value: Any) -> bool:
@@ -127,7 +127,7 @@ def _is_state_dict(value: Any) -> bool:
     )
 
 
-def _without_wrappers(weights: Weights) -> Weights:
+def _strip_wrappers(weights: Weights) -> Weights:
     """The weights without what torch.compile and parallel training put before their
     names.
     """

@@ -229,14 +229,13 @@ def random_cutout(images: Tensor, size: int, generator: torch.Generator) -> Tens
 
 
 EIGENVALUES = (0.2175, 0.0188, 0.0045)
+"""Of the covariance of ImageNet's colours in [0, 1]."""
 EIGENVECTORS = (
     (-0.5675, 0.7192, 0.4009),
     (-0.5808, -0.0045, -0.8140),
     (-0.5836, -0.6948, 0.4203),
 )
-"""Of the covariance of ImageNet's colours in [0, 1]; a row for each channel, a column
-for each component.
-"""
+"""Of the same covariance; a row for each channel, a column for each component."""
 
 
 def color_jitter(images: Tensor, strength: float, generator: torch.Generator) -> Tensor:
@@ -308,6 +307,7 @@ SCALE = (0.08, 1.0)
 RATIO = (3 / 4, 4 / 3)
 """Width to height of a crop."""
 N_TRIES = 10
+"""Number of boxes that are drawn for each image; the first that fits is taken."""
 
 
 def random_boxes(

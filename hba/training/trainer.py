@@ -107,7 +107,7 @@ def train(
             config, network.parameters(), stream.batches_per_pass
         )
         network.train()
-        by_epoch = _by_epoch(augmentation, config.epochs, data.train)
+        by_epoch = _plan_epochs(augmentation, config.epochs, data.train)
         state = TrainState(
             network,
             optimizer,
@@ -213,7 +213,7 @@ def network_of(
     )
 
 
-def _by_epoch(
+def _plan_epochs(
     augmentation: Augmentation, epochs: int, train: Images
 ) -> list[tuple[Augment, EpochRegularization, Mixing | None]]:
     with single_process():

@@ -23,6 +23,7 @@ VERSION = "0.1.0"
 PRECISION = "float32"
 """Of all that hba computes, by its name in torch."""
 PACKAGES = ("torch", "torchvision", "kornia", "numpy", "pillow", "scikit-learn")
+"""Packages whose versions `environment` reports."""
 
 Make = TypeVar("Make", bound=Callable[..., Any])
 

@@ -26,7 +26,7 @@ def snapshot(record: Any) -> dict[str, Any]:
         TypeError: for others; names the place.
     """
     return {
-        field.name: _saved(getattr(record, field.name), field.name)
+        field.name: _snapshot_value(getattr(record, field.name), field.name)
         for field in dataclasses.fields(record)
     }
 
@@ -80,7 +80,7 @@ def _is_plain(value: Any) -> bool:
     )
 
 
-def _saved(value: Any, name: str) -> Any:
+def _snapshot_value(value: Any, name: str) -> Any:
     if _is_plain(value):
         return value
     if isinstance(value, Tensor):
@@ -88,7 +88,10 @@ def _saved(value: Any, name: str) -> Any:
     if isinstance(value, torch.Generator):
         return value.get_state()
     if isinstance(value, dict):
-        return {key: _saved(item, f"{name}[{key!r}]") for key, item in value.items()}
+        return {
+            key: _snapshot_value(item, f"{name}[{key!r}]")
+            for key, item in value.items()
+        }
     if hasattr(value, "state_dict"):
         return value.state_dict()
     if dataclasses.is_dataclass(value):
