@@ -77,16 +77,14 @@ def resized(pixels: np.ndarray, image_size: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class ArrayItems(Items):
-    """Images of an array (N, C, H, W), which `load` returns when it is first needed.
-    One channel becomes three.
-
-    place: where the images are, for messages. resize: called for images that do not
-    have the requested size.
-    """
+    """Images of an array (N, C, H, W). One channel becomes three."""
 
     load: Callable[[], np.ndarray]
+    """Returns the array; called when it is first needed."""
     place: str
+    """Where the images are, for messages."""
     resize: Callable[[np.ndarray, int], Tensor]
+    """Called for images that do not have the requested size."""
     hashed_by = "pixels"
 
     @cached_property
@@ -116,29 +114,33 @@ class ArrayItems(Items):
 
 
 def npz_source(file: Path) -> Source:
-    """Arrays `images` and `labels`, or a pair for each split: `train_images`,
-    `train_labels`, `test_images`, ...
+    """The images and labels of an .npz file as a source.
 
-    `x` and `y` mean the same. images: (N, H, W) or (N, H, W, C). labels: (N,) or (N,
-    1), numbers or names, which are sorted as text; or (N, classes) of 0 and 1 for
-    several labels per image, whose classes are named by the number of the column.
-    Images are ordered as in source_of. DataError for unusable files.
+    The file has arrays `images` and `labels`, or a pair for each split: `train_images`,
+    `train_labels`, `test_images`, ... `x` and `y` mean the same. Images have the shape
+    (N, H, W) or (N, H, W, C). Labels have the shape (N,) or (N, 1), and are numbers or
+    names, which are sorted as text; or (N, classes) of 0 and 1 for several labels per
+    image, whose classes are named by the number of the column. Images are ordered as in
+    source_of.
+
+    Raises:
+        DataError: for unusable files.
     """
     images = dict[str, str]()
     labels = dict[str, Any]()
-    there = _opened(file)
-    for name in there:
+    array_names = _read_arrays(file)
+    for name in array_names:
         if match := ARRAY_NAME.fullmatch(name):
-            before, kind, after = match.groups()
+            before, content, after = match.groups()
             role = split_role(before or after or "train", file)
-            if kind.casefold() in ("images", "x"):
+            if content.casefold() in ("images", "x"):
                 images[role] = name
             else:
-                labels[role] = _opened(file, name)
+                labels[role] = _read_arrays(file, name)
     if (
         "train" not in labels
         or set(images) != set(labels)
-        or len(images) + len(labels) != len(there)
+        or len(images) + len(labels) != len(array_names)
     ):
         names = (
             "images and labels (or x and y), or a pair for each split (train_images,"
@@ -146,39 +148,41 @@ def npz_source(file: Path) -> Source:
         )
         raise DataError(
             f"{file} must hold the arrays {names}, and no others, got"
-            f" {', '.join(there) or 'none'}"
+            f" {', '.join(array_names) or 'none'}"
         )
     columns = labels["train"].shape[1:] if labels["train"].shape[1:] != (1,) else ()
 
-    def part(role: str) -> Part:
-        found = labels[role]
-        what = f"the {role} labels of {file}"
-        if not (len(columns) < 2 and found.shape[1:] in (columns, columns or (1,))):
+    def read_split(role: str) -> Part:
+        split_labels = labels[role]
+        place = f"the {role} labels of {file}"
+        if not (
+            len(columns) < 2 and split_labels.shape[1:] in (columns, columns or (1,))
+        ):
             raise DataError(
-                f"{what} must have the shape (N,), (N, 1) or (N, classes), got"
-                f" {found.shape}"
+                f"{place} must have the shape (N,), (N, 1) or (N, classes), got"
+                f" {split_labels.shape}"
             )
-        if columns and not np.isin(found, (0, 1)).all():
-            raise DataError(f"{what} must hold 0 and 1 only, a column for each class")
+        if columns and not np.isin(split_labels, (0, 1)).all():
+            raise DataError(f"{place} must hold 0 and 1 only, a column for each class")
         if columns:
-            names = [tuple(map(str, np.flatnonzero(row))) for row in found]
+            names = [tuple(map(str, np.flatnonzero(row))) for row in split_labels]
         else:
             names = [
-                (class_name(label, f"number {n} of {what}"),)
-                for n, label in enumerate(found.ravel().tolist())
+                (class_name(label, f"number {number} of {place}"),)
+                for number, label in enumerate(split_labels.ravel().tolist())
             ]
-        load = partial(_images, file, images[role], len(found))
+        load = partial(_images, file, images[role], len(split_labels))
         items = ArrayItems(load, f"{images[role]} in {file}", fitted_channels)
         numbers = tuple(map(str, range(*columns))) if columns else ()
         return Part(items, names, class_names=numbers, is_multi=bool(columns))
 
-    return source_of(file, {role: partial(part, role) for role in images})
+    return source_of(file, {role: partial(read_split, role) for role in images})
 
 
 def _images(file: Path, name: str, n_labels: int) -> np.ndarray:
     """The named array as (N, C, H, W). DataError unless it holds n_labels images."""
-    found = _opened(file, name)
-    images = found[..., None] if found.ndim == 3 else found
+    array = _read_arrays(file, name)
+    images = array[..., None] if array.ndim == 3 else array
     axis = channels_axis(images.shape)
     if axis is None or len(images) != n_labels or images.dtype.kind not in "uif":
         rule = (
@@ -186,12 +190,12 @@ def _images(file: Path, name: str, n_labels: int) -> np.ndarray:
             f" the {n_labels} labels"
         )
         raise DataError(
-            f"{name} of {file} must hold {rule}, got {found.dtype} of {found.shape}"
+            f"{name} of {file} must hold {rule}, got {array.dtype} of {array.shape}"
         )
     return images.transpose(0, 3, 1, 2) if axis == 3 else images
 
 
-def _opened(file: Path, name: str | None = None) -> Any:
+def _read_arrays(file: Path, name: str | None = None) -> Any:
     """The named array, or the names of all arrays. No code in the file is run."""
     try:
         with np.load(file, allow_pickle=False) as arrays:
@@ -204,7 +208,13 @@ def _opened(file: Path, name: str | None = None) -> Any:
 
 
 def in_memory(images: np.ndarray, labels: np.ndarray, place: str) -> Pool:
-    """Images uint8 (N, C, H, W) as a pool. place: see ArrayItems."""
+    """Images in memory as a pool.
+
+    Args:
+        images: uint8 (N, C, H, W).
+        labels: int (N,).
+        place: see ArrayItems.
+    """
     return Pool(
         ArrayItems(lambda: images, place, resized),
         labels.astype(np.int64),
@@ -213,8 +223,15 @@ def in_memory(images: np.ndarray, labels: np.ndarray, place: str) -> Pool:
 
 
 def builtin_source(name: str, root: Path, download: bool) -> Source:
-    """The data set of that exact name. root: folder that holds torchvision's files and
-    the folder of ImageNet.
+    """The data set of a name.
+
+    Args:
+        name: one of DATASET_NAMES, exactly.
+        root: folder that holds torchvision's files and the folder of ImageNet.
+        download: whether files that are not there are downloaded.
+
+    Raises:
+        DataError: if the images are not there.
     """
     if name == "digits":
         # Part of scikit-learn: 1,797 handwritten digits, 8x8 in 17 grey levels. 700 are
@@ -256,13 +273,16 @@ def _torchvision_pool(
     """
     import torchvision.datasets
 
-    kind = getattr(torchvision.datasets, TORCHVISION[name][0])
+    dataset_class = getattr(torchvision.datasets, TORCHVISION[name][0])
     try:
-        parts = [kind(str(root), download=download, **one) for one in arguments]
-        if kind is torchvision.datasets.SVHN:
+        datasets = [
+            dataset_class(str(root), download=download, **options)
+            for options in arguments
+        ]
+        if dataset_class is torchvision.datasets.SVHN:
             # For all other data sets, torchvision checks the test files when it opens
             # the training files.
-            filename = kind.split_list["test"][1]
+            filename = dataset_class.split_list["test"][1]
             if not (download or (root / filename).is_file()):
                 raise RuntimeError(f"there is no {filename}")
     except (RuntimeError, OSError) as error:
@@ -270,16 +290,18 @@ def _torchvision_pool(
             f"{name} is not in {root} ({reason_of(error)}); use --data-root, or"
             " --download"
         ) from None
-    images = np.concatenate([np.asarray(part.data) for part in parts])
+    images = np.concatenate([np.asarray(dataset.data) for dataset in datasets])
     images = images[:, None] if images.ndim == 3 else images
     images = images.transpose(0, 3, 1, 2) if images.shape[-1] == 3 else images
     labels = np.concatenate(
         [
-            np.asarray(part.targets if hasattr(part, "targets") else part.labels)
-            for part in parts
+            np.asarray(
+                dataset.targets if hasattr(dataset, "targets") else dataset.labels
+            )
+            for dataset in datasets
         ]
     )
-    class_names = getattr(parts[0], "classes", None) or map(
+    class_names = getattr(datasets[0], "classes", None) or map(
         str, range(labels.max() + 1)
     )
     return in_memory(images, labels, name), tuple(class_names)
@@ -293,12 +315,19 @@ def from_dataset(
 ) -> LabelledImages:
     """Read the images of a Dataset, such as torchvision's, for `hba.data.SearchData`.
 
-    dataset: a Dataset with a length, or a list, of pairs (image, label). Each is read
-    once, so random transforms are drawn once. An image is a PIL image of at most 8
-    bits, a tensor (C, H, W) or an array (H, W, C), uint8 or floating point in [0, 1].
-    As for the images of a folder, a PIL image is turned upright by its EXIF data, the
-    shorter side is resized to image_size pixels, and the centre is cropped. on_read:
-    see OnRead. DataError for anything else.
+    Each image is read once, so random transforms are drawn once. As for the images of a
+    folder, a PIL image is turned upright by its EXIF data, the shorter side is resized
+    to image_size pixels, and the centre is cropped.
+
+    Args:
+        dataset: a Dataset with a length, or a list, of pairs (image, label). An image
+            is a PIL image of at most 8 bits, a tensor (C, H, W) or an array (H, W, C),
+            uint8 or floating point in [0, 1].
+        image_size: side in pixels.
+        on_read: see OnRead.
+
+    Raises:
+        DataError: for anything else.
     """
     if not (
         hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__") and len(dataset)
@@ -319,11 +348,11 @@ def from_dataset(
             images.append(fitted(picture(image), image_size))
             labels.append(whole_number("the label", label))
         except (TypeError, ValueError, OSError) as error:
-            text = (
+            problem = (
                 f"the dataset must have pairs (image, label), but item {number} is not"
                 " such a pair"
             )
-            raise DataError(f"{text}: {reason_of(error)}") from None
+            raise DataError(f"{problem}: {reason_of(error)}") from None
         if on_read is not None:
             on_read(number + 1, len(dataset))
     if min(labels) < 0:

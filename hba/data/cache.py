@@ -36,12 +36,12 @@ FORMAT = {"format": "hba-prepared-images", "version": 1}
 
 @dataclass(frozen=True, eq=False)
 class CachedDataset(ArrayItems):
-    """The images of a part of a prepared folder, in their file. hashes: int64 (N, 2).
-    digest: hash of all pixels.
-    """
+    """The images of a part of a prepared folder, in their file."""
 
     hashes: np.ndarray
+    """int64 (N, 2): key and content of each image, as leakage.py computes them."""
     digest: str
+    """Hash of all pixels."""
     hashed_by: Kind  # type: ignore[assignment]
     known_broken: Mapping[int, SkippedFile]
     can_stream = True
@@ -77,26 +77,35 @@ class CachedDataset(ArrayItems):
 
 
 def cached_source(folder: Path, image_size: int) -> Source:
-    """The prepared images as a source. DataError for another size: resized twice, they
-    would be different images.
+    """The prepared images of a folder as a source.
+
+    Raises:
+        DataError: for a broken folder, and for another image size: resized twice, they
+            would be different images.
     """
     try:
-        found = json.loads(read_text(folder / PREPARED_NAME))
-        if not FORMAT.items() <= found.items():
+        description = json.loads(read_text(folder / PREPARED_NAME))
+        if not FORMAT.items() <= description.items():
             raise ValueError("it has another format")
         pools = {
-            role: partial(_pool, folder, role, found, entry)
-            for role, entry in found["parts"].items()
+            role: partial(_pool, folder, role, description, entry)
+            for role, entry in description["parts"].items()
         }
-        left_out = tuple(SkippedFile(*item) for item in found["left_out"])
+        left_out = tuple(SkippedFile(*item) for item in description["left_out"])
         train = replace(pools["train"](), unused=left_out)
         val = pools["val"]() if "val" in pools else None
-        size = found["image_size"]
-        names = tuple(found["class_names"])
-        facts = found["facts"]
-        facts = (*facts, f"images were prepared from {found['source']}")
+        size = description["image_size"]
+        names = tuple(description["class_names"])
+        facts = description["facts"]
+        facts = (*facts, f"images were prepared from {description['source']}")
         source = Source(
-            str(folder), names, train, val, pools.get("test"), found["test_size"], facts
+            str(folder),
+            names,
+            train,
+            val,
+            pools.get("test"),
+            description["test_size"],
+            facts,
         )
     except Exception as error:
         # A damaged file makes json and NumPy raise exceptions of any kind.
@@ -114,35 +123,42 @@ def cached_source(folder: Path, image_size: int) -> Source:
 
 
 def _pool(
-    folder: Path, role: str, found: Mapping[str, Any], entry: Mapping[str, Any]
+    folder: Path, role: str, description: Mapping[str, Any], entry: Mapping[str, Any]
 ) -> Pool:
-    """The images of one part. found: the whole description. entry: the description of
-    the part.
+    """The images of one part.
+
+    Args:
+        description: the content of the description file.
+        entry: the description of the part.
     """
     n_images = entry["images"]
-    size = found["image_size"]
-    n_classes = len(found["class_names"])
+    size = description["image_size"]
+    n_classes = len(description["class_names"])
     known_broken = {row: SkippedFile(*item) for row, *item in entry["broken"]}
     load = partial(
-        _mapped,
+        _map_array,
         folder / f"{role}_images.npy",
         "uint8",
-        (n_images, found["channels"], size, size),
+        (n_images, description["channels"], size, size),
     )
     hashes = np.array(
-        _mapped(folder / f"{role}_identities.npy", "int64", (n_images, 2))
+        _map_array(folder / f"{role}_identities.npy", "int64", (n_images, 2))
     )
-    how = hashes, entry["digest"], entry["identified_by"], known_broken
-    of_label = TASKS[found["task"]].stored(n_images, n_classes)
-    labels = np.array(_mapped(folder / f"{role}_labels.npy", *of_label))
-    return Pool(
-        CachedDataset(load, f"{role} in {folder}", fitted_channels, *how),
-        labels,
-        np.arange(n_images),
+    label_layout = TASKS[description["task"]].stored(n_images, n_classes)
+    labels = np.array(_map_array(folder / f"{role}_labels.npy", *label_layout))
+    items = CachedDataset(
+        load,
+        f"{role} in {folder}",
+        fitted_channels,
+        hashes,
+        entry["digest"],
+        entry["identified_by"],
+        known_broken,
     )
+    return Pool(items, labels, np.arange(n_images))
 
 
-def _mapped(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+def _map_array(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     """A read-only array, mapped into memory. DataError for a damaged file, and another
     dtype or shape.
     """
@@ -162,47 +178,55 @@ def _mapped(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The result of `prepare`. n_images: by part. left_out: files that are not images,
-    or could not be read.
-    """
+    """The result of `prepare`."""
 
     folder: Path
+    """The folder of prepared images."""
     image_size: int
+    """Side of the images in pixels."""
     class_names: tuple[str, ...]
+    """By label."""
     n_images: Mapping[Role, int]
+    """Number of images by part."""
     left_out: tuple[SkippedFile, ...]
+    """Files that are not images, or could not be read."""
 
 
 def check_out(folder: Path) -> None:
-    """RunError unless the folder is new or empty, or holds only the files of an
-    interrupted call.
+    """Check that prepared images can be written into a folder.
+
+    Raises:
+        RunError: unless the folder is new or empty, or holds only the files of an
+            interrupted call.
     """
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     # Even a call that is killed leaves its lock file, so arrays without one come from
     # elsewhere.
-    if others := [
+    if other_names := [
         name
         for name in names - {LOCK_NAME}
         if LOCK_NAME not in names or not name.endswith(".npy")
     ]:
         raise RunError(
-            f"{folder} must be a new or an empty folder, but holds {min(others)};"
+            f"{folder} must be a new or an empty folder, but holds {min(other_names)};"
             " choose another --out"
         )
 
 
 def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepared:
-    """Prepare all images of the source. RunError if they cannot be written, such as on
-    a full disk.
+    """Prepare all images of the source.
+
+    Raises:
+        RunError: if they cannot be written, such as on a full disk.
     """
-    found = {
+    splits = {
         "train": source.train,
         "val": source.val,
         "test": source.test and source.test(),
     }
-    pools: Any = {role: pool for role, pool in found.items() if pool is not None}
+    pools: Any = {role: pool for role, pool in splits.items() if pool is not None}
     try:
-        parts = {
+        entries = {
             role: _write_part(folder, role, pool, on_read)
             for role, pool in pools.items()
         }
@@ -222,14 +246,14 @@ def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepare
         "test_size": source.test_size,
         "facts": source.facts,
         "left_out": [list(map(printable, item)) for item in left_out],
-        "parts": parts,
+        "parts": entries,
     }
     write_text(folder / PREPARED_NAME, json.dumps(description, indent=2) + "\n")
     left_out += [
-        SkippedFile(*item) for part in parts.values() for _, *item in part["broken"]
+        SkippedFile(*item) for entry in entries.values() for _, *item in entry["broken"]
     ]
     n_images: Any = {
-        role: part["images"] - len(part["broken"]) for role, part in parts.items()
+        role: entry["images"] - len(entry["broken"]) for role, entry in entries.items()
     }
     return Prepared(
         folder, source.train.image_size, source.class_names, n_images, tuple(left_out)
@@ -252,7 +276,9 @@ def _write_part(
             digest.update(pixels)
             broken |= lost
     pool.without(broken)
-    hashes = [(one.key, one.content()) for one in all_hashes([pool])]
+    hashes = [
+        (image_hash.key, image_hash.content()) for image_hash in all_hashes([pool])
+    ]
     rows = [(key, -1 if content is None else content) for key, content in hashes]
     np.save(folder / f"{role}_identities.npy", np.array(rows, dtype=np.int64))
     np.save(folder / f"{role}_labels.npy", pool.labels)

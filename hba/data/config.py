@@ -35,7 +35,7 @@ FOLDER_IMAGE_SIZE = 32
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
-def _checked_levels(levels: Levels) -> Levels:
+def _check_levels(levels: Levels) -> Levels:
     if not (
         math.isfinite(levels[0]) and math.isfinite(levels[1]) and levels[0] < levels[1]
     ):
@@ -47,7 +47,7 @@ def _checked_levels(levels: Levels) -> Levels:
 
 
 TwoLevels = Annotated[
-    tuple[float, float], BeforeValidator(words), AfterValidator(_checked_levels)
+    tuple[float, float], BeforeValidator(words), AfterValidator(_check_levels)
 ]
 Separator = Annotated[str, Field(min_length=1, max_length=1)]
 
@@ -145,8 +145,9 @@ PREPARED_NAME = "prepared_images.json"
 
 
 def format_of(data: str | Path) -> Format:
-    """The format of the data, by its name and the names of its files. None is read. A
-    folder for anything else.
+    """The format of the data, by its name and the names of its files.
+
+    None of the files is read. A folder for anything else.
     """
     path = Path(data)
     if path.is_dir():
@@ -168,8 +169,9 @@ def format_of(data: str | Path) -> Format:
 
 
 def display_name(data: str) -> str:
-    """The last part of a path, with the one before it if the last is only a split:
-    `animals`, `animals/train`.
+    """The last part of a path: `animals`, `animals/train`.
+
+    The part before it is added if the last is only a split.
     """
     path = Path(data) if Path(data).name not in ("", "..") else Path(data).resolve()
     return (
@@ -180,8 +182,9 @@ def display_name(data: str) -> str:
 
 
 def run_name(data: str) -> str:
-    """The same as a name for a folder, without the ending of files or prepared images:
-    `animals`, `animals-train`.
+    """The same as a name for a folder: `animals`, `animals-train`.
+
+    It lacks the ending of files or prepared images.
     """
     path = Path(data)
     has_ending = path.suffix.lower() in (*CSV_ENDINGS, *PARQUET_ENDINGS, ".npz", ".hba")
@@ -194,8 +197,9 @@ def run_name(data: str) -> str:
 
 
 def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with absolute paths of data and classes that are files. Prepared
-    images set image_size to theirs.
+    """The settings with absolute paths of data and classes that are files.
+
+    Prepared images set image_size to theirs.
     """
     resolved = dict(settings)
     data = settings.get("data")

@@ -22,8 +22,14 @@ CLUTTER = frozenset({"__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "ico
 
 
 def folder_source(folder: Path, splits: Mapping[str, Path] | None = None) -> Source:
-    """The folder as a source; only names are read. splits: by default those of
-    find_splits. DataError if unusable.
+    """An image folder as a source; only names are read.
+
+    Args:
+        folder: as the module describes it.
+        splits: the folder of each split, by default those of find_splits.
+
+    Raises:
+        DataError: for an unusable folder.
     """
     if not folder.is_dir():
         kinds = (
@@ -39,22 +45,20 @@ def folder_source(folder: Path, splits: Mapping[str, Path] | None = None) -> Sou
         raise
 
 
-def _source(folder: Path, found: Mapping[str, Path]) -> Source:
-    around = [] if found["train"] == folder else [folder]
+def _source(folder: Path, split_folders: Mapping[str, Path]) -> Source:
+    around = [] if split_folders["train"] == folder else [folder]
     beside = [
         path
         for place in around
         for path in subfolders(place)
-        if path not in found.values()
+        if path not in split_folders.values()
     ]
-    parts = {
-        role: partial(_part, path, *((around, beside) if role == "train" else ()))
-        for role, path in found.items()
-    }
-    known = {composed(path.name) for path in subfolders(found["train"])}
-    for path in subfolders(found["test"]) if "test" in found else ():
+    parts = {role: partial(_part, path) for role, path in split_folders.items()}
+    parts["train"] = partial(_part, split_folders["train"], around, beside)
+    class_names = {composed(path.name) for path in subfolders(split_folders["train"])}
+    for path in subfolders(split_folders["test"]) if "test" in split_folders else ():
         # Before a search, which does not look at test images.
-        if composed(path.name) not in known and files_in(path)[0]:
+        if composed(path.name) not in class_names and files_in(path)[0]:
             raise DataError(
                 f"{path} holds images of a class that the training images do not have;"
                 " rename or remove it"
@@ -65,16 +69,20 @@ def _source(folder: Path, found: Mapping[str, Path]) -> Source:
 def _part(
     folder: Path, around: Sequence[Path] = (), beside: Sequence[Path] = ()
 ) -> Part:
-    """The images of one split. around, beside: folders of which the files, or all
-    files, are reported as unused.
+    """The images of one split.
+
+    Args:
+        folder: has a sub-folder for each class.
+        around: folders of which the files are reported as unused.
+        beside: folders of which all files, at any depth, are reported as unused.
     """
     paths: list[Path] = []
     names: list[tuple[str, ...]] = []
     unused: list[SkippedFile] = []
-    for images, others in map(files_in, beside):
+    for images, skipped in map(files_in, beside):
         unused += [
             *(SkippedFile(str(path), "beside the splits") for path in images),
-            *others,
+            *skipped,
         ]
     loose = sorted(
         place / name for place in (folder, *around) for name in next(_walk(place))[2]
@@ -85,24 +93,27 @@ def _part(
     ]
     class_names: list[str] = []
     for class_folder in subfolders(folder):
-        (files, others), name = files_in(class_folder), composed(class_folder.name)
-        class_names += [name] if files or others else []
+        files, skipped = files_in(class_folder)
+        name = composed(class_folder.name)
+        class_names += [name] if files or skipped else []
         paths += files
         names += [(name,)] * len(files)
         unused += (
-            others
-            if files or others
+            skipped
+            if files or skipped
             else [SkippedFile(str(class_folder), "an empty folder")]
         )
     if not paths:
-        but = (
+        example = (
             f"; of {counted(len(unused), 'other file')}, {unused[0].path}:"
             f" {unused[0].reason}"
             if unused
             else ""
         )
         remedy = "" if class_names else "; make a sub-folder for each class"
-        raise DataError(f"{folder} holds no images in folders of classes{but}{remedy}")
+        raise DataError(
+            f"{folder} holds no images in folders of classes{example}{remedy}"
+        )
     return Part(
         FileItems.of(folder, paths),
         names,
@@ -112,21 +123,24 @@ def _part(
 
 
 def subfolders(folder: Path) -> list[Path]:
-    """The sub-folders, sorted by name, without clutter and without runs that were
-    started among the images.
+    """The sub-folders, sorted by name.
+
+    Clutter, and runs that were started among the images, are left out.
     """
     return sorted(folder / name for name in next(_walk(folder))[1])
 
 
 def files_in(folder: Path) -> tuple[list[Path], list[SkippedFile]]:
-    """The images in the folder and its sub-folders, sorted, and all other files except
-    clutter.
+    """The images in the folder and its sub-folders, and all other files.
+
+    Returns:
+        The images, sorted, and the other files except clutter.
     """
-    found = sorted(place / name for place, _, names in _walk(folder) for name in names)
-    others = [
-        SkippedFile(str(path), why) for path in found if (why := why_unread(path))
+    paths = sorted(place / name for place, _, names in _walk(folder) for name in names)
+    skipped = [
+        SkippedFile(str(path), why) for path in paths if (why := why_unread(path))
     ]
-    return [path for path in found if not why_unread(path)], others
+    return [path for path in paths if not why_unread(path)], skipped
 
 
 def _walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
@@ -152,28 +166,36 @@ def _walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
             )
         return False
 
-    around = {folder: {one.resolve() for one in (folder, *folder.resolve().parents)}}
-    for name, *found in os.walk(folder, onerror=refuse, followlinks=True):
-        place = Path(name)
-        for names in found:
+    around = {
+        folder: {ancestor.resolve() for ancestor in (folder, *folder.resolve().parents)}
+    }
+    for path, folder_names, file_names in os.walk(
+        folder, onerror=refuse, followlinks=True
+    ):
+        place = Path(path)
+        for names in (folder_names, file_names):
             names[:] = [
                 name
                 for name in names
                 if not (name.startswith(".") or name.lower() in CLUTTER)
             ]
-        inner = {name: (place / name).resolve() for name in found[0]}
-        found[0][:] = [
+        inner = {name: (place / name).resolve() for name in folder_names}
+        folder_names[:] = [
             name
             for name in inner
             if not (inner[name] in around[place] or holds_runs(place / name))
         ]
-        around |= {place / name: {*around[place], inner[name]} for name in found[0]}
-        yield place, found[0], found[1]
+        around |= {place / name: {*around[place], inner[name]} for name in folder_names}
+        yield place, folder_names, file_names
 
 
 def find_splits(folder: Path) -> dict[str, Path]:
-    """The folders of class folders, by split; without splits, the folder itself as
-    train. DataError if unclear.
+    """The folders of class folders, by split.
+
+    Without splits, this is the folder itself as train.
+
+    Raises:
+        DataError: if it is not clear whether a folder is a split or a class.
     """
     children = subfolders(folder)
     named = {path: role for path in children if (role := split_called(path.name))}
@@ -184,14 +206,14 @@ def find_splits(folder: Path) -> dict[str, Path]:
         else set()
     )
     if class_names:
-        others = [path for path in children if path not in splits.values()]
+        other_folders = [path for path in children if path not in splits.values()]
         below = {
             path: {composed(child.name) for child in subfolders(path)}
-            for path in others
+            for path in other_folders
         }
         # A split whose name is not understood would be ignored silently.
         unclear = [
-            path for path in others if path in named or class_names & below[path]
+            path for path in other_folders if path in named or class_names & below[path]
         ]
     else:
         splits = {"train": folder}

@@ -37,12 +37,12 @@ SHAPES = (
 
 
 class Images(Protocol):
-    """Labelled images, in memory or left in their files. left_out: files that could not
-    be read.
-    """
+    """Labelled images, in memory or left in their files."""
 
     labels: Tensor
+    """int64 (N,), or bool (N, classes) for several labels an image."""
     left_out: tuple[SkippedFile, ...]
+    """Files that could not be read."""
 
     @property
     def image_size(self) -> int: ...
@@ -67,8 +67,11 @@ class Images(Protocol):
         return self
 
     def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]:
-        """Yield every image once, in order; the last batch may be smaller. share: which
-        batches are read.
+        """Yield every image once, in order; the last batch may be smaller.
+
+        Args:
+            batch_size: number of images in a batch.
+            share: which batches are read.
         """
         return self.read(
             torch.arange(len(self), device=self.device).split(batch_size)[share]
@@ -77,14 +80,19 @@ class Images(Protocol):
     def batches(
         self, order: Tensor, batch_size: int, start: int = 0
     ) -> Generator[Batch]:
-        """Yield the images at the indices `order` (n,), in batches of exactly
-        batch_size, from batch `start` on.
+        """Yield batches of exactly batch_size images.
+
+        Args:
+            order: indices of the images (n,).
+            batch_size: number of images in a batch.
+            start: the first batch that is read.
         """
         return self.read(order.split(batch_size)[start : len(order) // batch_size])
 
     def mean_and_std(self) -> tuple[Colors, Colors]:
-        """Mean and deviation of each channel over all pixels, in [0, 1], with 6 digits;
-        a deviation of 0 becomes 1.
+        """Mean and deviation of each channel over all pixels, in [0, 1].
+
+        They have 6 digits; a deviation of 0 becomes 1.
         """
         return mean_and_std(images for images, _ in self.once(IMAGES_PER_SUM))
 
@@ -94,17 +102,21 @@ class Images(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class LabelledImages(Images):
-    """Images in memory, uint8 (N, C, H, W); labels int64 (N,), or bool (N, classes) for
-    several labels an image.
+    """Images in memory, with their labels.
 
-    Images may also be floating point in [0, 1], channels last, or an array, and labels
-    any integer type, or a matrix of 0 and 1: they are converted. DataError for anything
-    else. left_out: files that could not be read.
+    Other forms are converted. Raises DataError for anything else.
     """
 
     images: Tensor
+    """uint8 (N, C, H, W). Given as floating point in [0, 1], channels last, or an
+    array, they are converted.
+    """
     labels: Tensor
+    """int64 (N,), or bool (N, classes) for several labels an image. Given as any
+    integer type, or a matrix of 0 and 1, they are converted.
+    """
     left_out: tuple[SkippedFile, ...] = ()
+    """Files that could not be read."""
 
     def __post_init__(self) -> None:
         images = checked_images(self.images)
@@ -129,8 +141,8 @@ class LabelledImages(Images):
         )
 
     def read(self, parts: Sequence[Tensor]) -> Generator[Batch]:
-        for part in parts:
-            yield self.images[part], self.labels[part]
+        for indices in parts:
+            yield self.images[indices], self.labels[indices]
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256()
@@ -142,12 +154,12 @@ class LabelledImages(Images):
 
 @dataclass(eq=False)
 class LazySplit:
-    """The test split, read when it is first needed, and kept. n_known: its size, if
-    known without opening a file.
-    """
+    """The test split, read when it is first needed, and kept."""
 
     read: Callable[[], Images] = field(repr=False)
+    """Reads the images."""
     n_known: int | None = None
+    """Number of images, if known without opening a file."""
     _images: Images | None = field(default=None, repr=False)
 
     def opened(self) -> Images:
@@ -168,45 +180,51 @@ class LazySplit:
 class _Data:
     """What SearchData and EvaluationData share.
 
-    not_images: other files that were found among the images. facts: sentences on how
-    the data were read. listing: the pools of the images of a search or of a test; None
-    for the caller's own images and for a data set by name. train_pool: the pool of the
-    training images, likewise. DataError for images and labels that do not fit together.
+    Raises DataError for images and labels that do not fit together.
     """
 
     name: str
+    """The name of the data, for messages and reports."""
     class_names: tuple[str, ...]
+    """By label."""
     train: Images
+    """The training images."""
     not_images: tuple[SkippedFile, ...] = field(default=(), kw_only=True)
+    """Other files that were found among the images."""
     facts: tuple[str, ...] = field(default=(), kw_only=True)
+    """Sentences on how the data were read."""
     listing: tuple[Any, ...] | None = field(default=None, kw_only=True, repr=False)
+    """The pools of the images of a search or of a test; None for the caller's own
+    images and for a data set by name.
+    """
     train_pool: Any = field(default=None, kw_only=True, repr=False)
+    """The pool of the training images, likewise."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "class_names", tuple(map(str, self.class_names)))
         n_classes = len(self.class_names)
         shapes = {}
-        for name, part in self.parts.items():
+        for name, images in self.parts.items():
             # The class is checked, because an attribute of a test split that is not
             # read yet could read it.
-            if isinstance(part, Tensor) or not hasattr(type(part), "to"):
+            if isinstance(images, Tensor) or not hasattr(type(images), "to"):
                 raise DataError(
                     f"the {name} images must be hba.data.LabelledImages, got"
-                    f" {type(part).__name__}"
+                    f" {type(images).__name__}"
                 )
-            if not isinstance(part, LabelledImages):
+            if not isinstance(images, LabelledImages):
                 continue
-            labels = part.labels.cpu()
+            labels = images.labels.cpu()
             task = task_of(labels)
-            shapes[name] = (*part.images.shape[1:], task.name)
+            shapes[name] = (*images.images.shape[1:], task.name)
             if not task.fits(labels, n_classes):
                 rule = (
                     f"labels must be 0 to {n_classes - 1}, the numbers of the"
                     f" {n_classes} class names"
                 )
-                found = first_of(list(map(str, task.present(labels)))) or "none"
+                shown = first_of(list(map(str, task.present(labels)))) or "none"
                 raise DataError(
-                    f"{rule}, but the {name} images have the labels {found}"
+                    f"{rule}, but the {name} images have the labels {shown}"
                 )
         if len(set(shapes.values())) > 1:
             raise DataError(
@@ -225,29 +243,30 @@ class _Data:
     @property
     def left_out(self) -> tuple[SkippedFile, ...]:
         """Every file found to be unusable so far, with the reason; each once."""
-        of_parts = [item for part in self.parts.values() for item in part.left_out]
-        return tuple(dict.fromkeys([*self.not_images, *of_parts]))
+        unread = [item for images in self.parts.values() for item in images.left_out]
+        return tuple(dict.fromkeys([*self.not_images, *unread]))
 
     def in_color(self) -> Self:
-        """Repeat the single channel of images in memory three times, because networks
-        by name take colour images.
+        """Repeat the single channel of images in memory three times.
+
+        Networks by name take colour images.
         """
 
-        def colored(part: Any) -> Any:
-            is_grey = isinstance(part, LabelledImages) and part.n_channels == 1
+        def colored(images: Any) -> Any:
+            is_grey = isinstance(images, LabelledImages) and images.n_channels == 1
             return (
-                replace(part, images=part.images.repeat(1, 3, 1, 1))
+                replace(images, images=images.images.repeat(1, 3, 1, 1))
                 if is_grey
-                else part
+                else images
             )
 
         return replace(
-            self, **{name: colored(part) for name, part in self.parts.items()}
+            self, **{name: colored(images) for name, images in self.parts.items()}
         )
 
     def to(self, device: torch.device) -> Self:
         return replace(
-            self, **{name: part.to(device) for name, part in self.parts.items()}
+            self, **{name: images.to(device) for name, images in self.parts.items()}
         )
 
 
@@ -255,22 +274,23 @@ class _Data:
 class SearchData(_Data):
     """The data that a policy search may see. They have no test split.
 
-    class_names: by label. test_images: how many images are kept for the test; 0 if the
-    test part is separate, None if it is unknown. DataError for images and labels that
-    do not fit together.
+    Raises DataError for images and labels that do not fit together.
     """
 
     val: Images
+    """The validation images."""
     test_images: int | None = field(default=None, kw_only=True)
+    """How many images are kept for the test; 0 if the test part is separate, None if it
+    is unknown.
+    """
 
 
 @dataclass(frozen=True)
 class EvaluationData(_Data):
-    """The data of a policy evaluation: all training images, and the test split, which
-    is read at the very end.
-    """
+    """The data of a policy evaluation: all training images, and the test split."""
 
     test: Images | LazySplit
+    """The test split, which is read at the very end."""
 
     @property
     def n_test(self) -> int | None:
@@ -281,30 +301,34 @@ class EvaluationData(_Data):
 def hashes_of(
     listing: Sequence[Any] | None, parts: Sequence[Any]
 ) -> tuple[Kind, Iterable[ImageHash]] | None:
-    """The kind and the hashes of the images in the pools of a listing, or in memory;
-    None for other images.
+    """The kind and the hashes of images in pools or in memory; None for others.
+
+    Args:
+        listing: the pools of the images; None if they were not listed.
+        parts: the images, which are hashed if they are in memory.
     """
     if listing is not None:
         return listing[0].items.hashed_by, all_hashes(listing)
-    if not all(isinstance(part, LabelledImages) for part in parts):
+    if not all(isinstance(split, LabelledImages) for split in parts):
         return None
     return "pixels", (
-        hash_of_pixels(image) for part in parts for image in part.images.cpu().numpy()
+        hash_of_pixels(image) for split in parts for image in split.images.cpu().numpy()
     )
 
 
 def mean_and_std(parts: Iterable[Tensor]) -> tuple[Colors, Colors]:
-    """Images.mean_and_std over all parts (b, C, H, W). The sums are exact, so it does
-    not matter where parts end.
+    """Images.mean_and_std over all parts (b, C, H, W).
+
+    The sums are exact, so it does not matter where parts end.
     """
     total = torch.zeros((), dtype=torch.int64)
     n_pixels = 0
-    for part in parts:
-        levels = part.to(torch.int32)
+    for batch in parts:
+        levels = batch.to(torch.int32)
         total = total + torch.stack(
             [levels.sum(dim=(0, 2, 3)), (levels * levels).sum(dim=(0, 2, 3))]
         )
-        n_pixels += part.numel() // part.shape[1]
+        n_pixels += batch.numel() // batch.shape[1]
     mean, mean_square = total.cpu().double() / n_pixels
     std = (mean_square - mean**2).clamp(min=0).sqrt()
     return (
@@ -314,8 +338,13 @@ def mean_and_std(parts: Iterable[Tensor]) -> tuple[Colors, Colors]:
 
 
 def checked_images(images: Any) -> Tensor:
-    """Round an array of one of the SHAPES, uint8 or floats in [0, 1], to uint8 (N, C,
-    H, W). DataError for others.
+    """Round images to uint8 (N, C, H, W).
+
+    Args:
+        images: an array of one of the SHAPES, uint8 or floats in [0, 1].
+
+    Raises:
+        DataError: for others.
     """
     tensor = as_tensor(images, "images")
     tensor = tensor[:, None] if tensor.ndim == 3 else tensor
@@ -336,8 +365,9 @@ def checked_images(images: Any) -> Tensor:
 
 
 def channels_axis(shape: Sequence[int]) -> int | None:
-    """The axis of the channels, 1 or 3: one of length 1 or 3, or else the shorter one;
-    None if that is unclear.
+    """The axis of the channels, 1 or 3; None if that is unclear.
+
+    It is the one of length 1 or 3, or else the shorter one.
     """
     if len(shape) != 4 or 0 in shape[1:]:
         return None
@@ -345,4 +375,6 @@ def channels_axis(shape: Sequence[int]) -> int | None:
         return usual[0]
     fewest = min(shape[1], shape[3])
     is_clear = shape[1] != shape[3] and fewest <= MOST_CHANNELS and fewest < shape[2]
-    return (1 if shape[1] == fewest else 3) if is_clear else None
+    if not is_clear:
+        return None
+    return 1 if shape[1] == fewest else 3

@@ -39,15 +39,22 @@ a column with empty cells.
 
 
 def error_in_words(error: str | None) -> str:
-    """` (100 minus ...)`, to append to the word error; empty for the share of wrong
-    answers.
+    """` (100 minus ...)`, to append to the word error.
+
+    It is empty for the share of wrong answers.
     """
     return "" if error is None else f" ({error})"
 
 
 def checked_labels(labels: Any, n_images: int) -> Tensor:
-    """Convert whole numbers, one per image, to int64 (N,), a matrix of 0 and 1 to bool
-    (N, classes); else DataError.
+    """Convert labels to int64 (N,), or to bool (N, classes).
+
+    Args:
+        labels: whole numbers, one per image, or a matrix of 0 and 1.
+        n_images: number of images.
+
+    Raises:
+        DataError: for others.
     """
     tensor = as_tensor(labels, "labels")
     is_matrix = (
@@ -82,9 +89,15 @@ def checked_labels(labels: Any, n_images: int) -> Tensor:
     return tensor.bool() if is_matrix else tensor.long()
 
 
-def as_tensor(values: Any, what: str) -> Tensor:
-    """Convert a tensor, array or sequence of numbers to a tensor. DataError for
-    anything else.
+def as_tensor(values: Any, name: str) -> Tensor:
+    """Convert a tensor, array or sequence of numbers to a tensor.
+
+    Args:
+        values: the numbers.
+        name: what they are, in messages.
+
+    Raises:
+        DataError: for anything else.
     """
     if isinstance(values, Tensor):
         return values
@@ -97,15 +110,16 @@ def as_tensor(values: Any, what: str) -> Tensor:
     except (TypeError, ValueError, RuntimeError):
         remedy = "to number text, use np.unique(names, return_inverse=True)[1]"
         raise DataError(
-            f"{what} must be a tensor or array of numbers, got {type(values).__name__};"
+            f"{name} must be a tensor or array of numbers, got {type(values).__name__};"
             f" {remedy}"
         ) from None
 
 
 @functools.cache
 def split_called(name: str) -> str | None:
-    """The meaning of a split's name: train, val, test or `val or test`; None for a name
-    with other words.
+    """The meaning of a split's name: train, val, test or `val or test`.
+
+    None for a name with other words.
     """
     patterns = {
         role: rf"({_FILLER}[\W_]+)?({names})([\W_]*{_FILLER})*[\W_]*"
@@ -135,11 +149,16 @@ def split_role(name: str, data: object) -> str:
 
 
 def class_name(label: Any, where: str) -> str:
-    """The class name of a label, as a folder would be called: text, or a whole number,
-    such as 3 for 3.0 and "3.0".
+    """The class name of a label, as a folder would be called.
 
-    DataError for a label that is empty or not a class. where: its place in messages,
-    such as `row 7 of FILE`.
+    This is text, or a whole number, such as 3 for 3.0 and "3.0".
+
+    Args:
+        label: a cell of a table, or an element of an array.
+        where: its place in messages, such as `row 7 of FILE`.
+
+    Raises:
+        DataError: for a label that is empty or not a class.
     """
     label = label.decode(errors="replace") if isinstance(label, bytes) else label
     name = composed(label.strip()) if isinstance(label, str) else ""
@@ -165,29 +184,40 @@ def class_name(label: Any, where: str) -> str:
 
 
 def classes_of(label: Any, separator: str | None, where: str) -> tuple[str, ...]:
-    """The names of an image's classes: of a list each, of text those between
-    separators, sorted; of another label one.
+    """The names of an image's classes.
 
-    Without a list and a separator, exactly one. DataError as class_name.
+    Those of a list are sorted, as are those of text, between separators; another label
+    is one name. Without a list and a separator, there is exactly one.
+
+    Args:
+        label: as class_name takes it, or a list of such labels.
+        separator: between labels in a text.
+        where: as for class_name.
+
+    Raises:
+        DataError: as class_name.
     """
     if isinstance(label, list):
-        return tuple(sorted({class_name(one, where) for one in label}))
+        return tuple(sorted({class_name(entry, where) for entry in label}))
     if separator is None or not isinstance(label, str | None):
         return (class_name(label, where),)
     parts = filter(None, map(str.strip, (label or "").split(separator)))
-    return tuple(sorted({class_name(one, where) for one in parts}))
+    return tuple(sorted({class_name(entry, where) for entry in parts}))
 
 
 def composed(name: str) -> str:
-    """The name in Unicode's composed form (NFC): file systems and programs differ in
-    how they write accents.
+    """The name in Unicode's composed form (NFC).
+
+    File systems and programs differ in how they write accents.
     """
     return unicodedata.normalize("NFC", name)
 
 
 def warn_of_names(names: Sequence[str], data: object, is_multi: bool = False) -> None:
-    """HbaWarning for all names of classes that look alike, and for one that looks like
-    several, unless is_multi.
+    """Warn of names of classes that look alike, or like several labels.
+
+    HbaWarning for all names that look alike, and for one that looks like several,
+    unless is_multi.
     """
     groups: dict[str, list[str]] = {}
     for name in names:
@@ -202,30 +232,30 @@ def warn_of_names(names: Sequence[str], data: object, is_multi: bool = False) ->
     if alike := [
         " and ".join(map(repr, group)) for group in groups.values() if len(group) > 1
     ]:
-        text = (
+        problem = (
             f"classes of {data} look alike but for case, spaces, _, - or leading zeros:"
             f" {', '.join(alike)}"
         )
         warnings.warn(
-            f"{text}; rename those that are the same class", HbaWarning, stacklevel=2
+            f"{problem}; rename those that are the same class", HbaWarning, stacklevel=2
         )
     for separator in () if is_multi else (";", "|", ","):
-        parts = {
-            name: {one.strip(" []'\"") for one in name.split(separator)}
+        candidates = {
+            name: {label.strip(" []'\"") for label in name.split(separator)}
             for name in names
         }
-        counts = Counter(itertools.chain(*parts.values()))
+        counts = Counter(itertools.chain(*candidates.values()))
         if lists := [
             name
-            for name, own in parts.items()
-            if len(own) > 1 and min(counts[one] for one in own) > 1
+            for name, labels in candidates.items()
+            if len(labels) > 1 and min(counts[label] for label in labels) > 1
         ]:
-            text = (
+            problem = (
                 f"labels of {data} such as {lists[0]!r} look like several labels of an"
                 " image"
             )
             warnings.warn(
-                f"{text}; use --label-separator {separator!r}, without brackets",
+                f"{problem}; use --label-separator {separator!r}, without brackets",
                 HbaWarning,
                 stacklevel=2,
             )
@@ -234,22 +264,31 @@ def warn_of_names(names: Sequence[str], data: object, is_multi: bool = False) ->
 def numbered(
     names: Sequence[tuple[str, ...]],
     class_names: Sequence[str],
-    part: str,
+    source: str,
     is_multi: bool = False,
 ) -> np.ndarray:
-    """Labels (n,), the index of each image's class, or bool (n, classes). DataError for
-    a name of no class.
+    """Labels (n,), the index of each image's class, or bool (n, classes).
+
+    Args:
+        names: the classes of each image.
+        class_names: of the training images, in order.
+        source: of the images, for messages.
+        is_multi: whether an image may have several labels.
+
+    Raises:
+        DataError: for a name of no class.
     """
     number = {name: place for place, name in enumerate(class_names)}
     if unknown := sorted(
-        {name for of_image in names for name in of_image} - set(number)
+        {name for image_names in names for name in image_names} - set(number)
     ):
         raise DataError(
-            f"{part} has the class {unknown[0]!r}, which the training images do not"
+            f"{source} has the class {unknown[0]!r}, which the training images do not"
             " have; rename it"
         )
     if not is_multi:
         return np.array([number[name] for (name,) in names], dtype=np.int64)
     return np.array(
-        [[name in of_image for name in class_names] for of_image in names], dtype=bool
+        [[name in image_names for name in class_names] for image_names in names],
+        dtype=bool,
     )

@@ -36,12 +36,13 @@ Kind = Literal["files", "pixels"]
 
 
 class ImageHash(NamedTuple):
-    """key: 32 cheap bits. source: 32 more, or the file to compute them from when
-    needed; None if unreadable.
-    """
+    """Two hashes of an image."""
 
     key: int
+    """32 bits that are cheap to compute."""
     source: int | Path | None
+    """32 more bits, or the file to compute them from when needed; None if unreadable.
+    """
 
     def content(self) -> int | None:
         """The second hash; None for a file that cannot be read."""
@@ -55,36 +56,38 @@ class ImageHash(NamedTuple):
 
 
 class SeenCount(NamedTuple):
-    """How many of n_tested images a search has seen; an estimate if only a sample of
-    them could be compared.
-    """
+    """How many of the tested images a search has seen."""
 
     n_seen: int
+    """Number of tested images that the search has seen."""
     n_tested: int
+    """Number of tested images."""
     is_estimate: bool
+    """Whether n_seen is an estimate, because only a sample could be compared."""
 
 
 @dataclass(frozen=True, eq=False)
 class SeenImages:
-    """The images that a search has trained and validated on, or a sample of them.
-
-    n_images: number of images that can be read. hashes (k, 2): key and content of k of
-    them, uint32, by ascending key; if k is below n_images, those with the lowest keys.
-    """
+    """The images that a search has trained and validated on, or a sample of them."""
 
     kind: Kind
+    """What the hashes are computed from."""
     n_images: int
+    """Number of images that can be read."""
     hashes: np.ndarray
+    """uint32 (k, 2): key and content of k of the images, by ascending key; if k is
+    below n_images, those with the lowest keys.
+    """
 
     @staticmethod
     def of(kind: Kind, images: Iterable[ImageHash]) -> "SeenImages":
-        known = sorted(images, key=lambda image: image.key)
+        ordered = sorted(images, key=lambda image: image.key)
         pairs = [
             (image.key, content)
-            for image in known[:MOST_KEPT]
+            for image in ordered[:MOST_KEPT]
             if (content := image.content()) is not None
         ]
-        n_images = len(known) if len(known) > MOST_KEPT else len(pairs)
+        n_images = len(ordered) if len(ordered) > MOST_KEPT else len(pairs)
         return SeenImages(
             kind, n_images, np.array(pairs, dtype=np.uint32).reshape(-1, 2)
         )
@@ -95,8 +98,9 @@ class SeenImages:
 
     @staticmethod
     def from_json(content: Any) -> "SeenImages | None":
-        """Read the content of to_json; None for anything else: a file may be edited, or
-        written by another version.
+        """Read the content of to_json; None for anything else.
+
+        A file may be edited, or written by another version.
         """
         try:
             hashes = np.frombuffer(
@@ -107,8 +111,9 @@ class SeenImages:
             return None
 
     def overlap(self, tested: Iterable[ImageHash]) -> SeenCount:
-        """How many of the tested images have been seen. Contents are hashed only where
-        keys agree.
+        """How many of the tested images have been seen.
+
+        Contents are hashed only where keys agree.
         """
         is_sample = 0 < len(self.hashes) < self.n_images
         limit = int(self.hashes[-1, 0]) if is_sample else 2**32
@@ -139,8 +144,11 @@ def hash_of_pixels(image: np.ndarray) -> ImageHash:
 
 
 def hash_of_file(file: Path | bytes, known_as: str) -> ImageHash:
-    """Hash a file, given by path or content. A file that has disappeared has no
-    content. known_as: class and name.
+    """Hash a file. One that has disappeared has no content.
+
+    Args:
+        file: its path or content.
+        known_as: class and name of the image.
     """
     if (size := size_of(file)) is None:
         return ImageHash(0, None)

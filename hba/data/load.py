@@ -55,37 +55,48 @@ IDLE = ("train_size", "val_size", "stream", "workers")
 """Fields of DataConfig that have no effect on prepared images."""
 
 
-def check_data(data: object, wanted: type[SearchData] | type[EvaluationData]) -> None:
+def check_data(
+    data: object, data_type: type[SearchData] | type[EvaluationData]
+) -> None:
     """SettingsError for data of another type than a search or an evaluation takes."""
-    if not (data is None or is_dataset(data) or isinstance(data, str | Path | wanted)):
+    if not (
+        data is None or is_dataset(data) or isinstance(data, str | Path | data_type)
+    ):
         kinds = (
             "a dataset's name, a folder or file, a Dataset or list of pairs (image,"
             " label) (two for an evaluation)"
         )
         raise SettingsError(
-            f"data must be {kinds}, or hba.data.{wanted.__name__}, got"
+            f"data must be {kinds}, or hba.data.{data_type.__name__}, got"
             f" {type(data).__name__}"
         )
 
 
 def find_source(config: DataConfig) -> Source:
-    """The source that the settings name, with the chosen classes only. DataError if
-    there is no such source.
+    """The source that the settings name, with the chosen classes only.
+
+    Raises:
+        DataError: if there is no such source.
+        SettingsError: for a setting that has no effect on it.
     """
     place = Path(config.data)
-    kind = "builtin" if config.data in DATASET_NAMES else format_of(config.data)
-    if kind != "builtin" and not place.exists():
+    source_format = (
+        "builtin" if config.data in DATASET_NAMES else format_of(config.data)
+    )
+    if source_format != "builtin" and not place.exists():
         meant = did_you_mean(config.data, DATASET_NAMES)
         raise DataError(
             "no such folder or dataset:"
             f" {config.data}{listed(meant, 'datasets', DATASET_NAMES)}"
         )
     idle = {"table": (), "saved": ("split_column", *PATH_SETTINGS)}.get(
-        kind, COLUMN_SETTINGS
+        source_format, COLUMN_SETTINGS
     )
-    idle += {"builtin": (), "prepared": ("download", "levels")}.get(kind, ("download",))
-    if given := [name for name in idle if getattr(config, name)]:
-        raise SettingsError(f"{given[0]} has no effect on {config.data}; omit it")
+    idle += {"builtin": (), "prepared": ("download", "levels")}.get(
+        source_format, ("download",)
+    )
+    if ineffective := [name for name in idle if getattr(config, name)]:
+        raise SettingsError(f"{ineffective[0]} has no effect on {config.data}; omit it")
     columns: Columns = {
         "path": config.path_column,
         "label": config.label_column,
@@ -100,21 +111,19 @@ def find_source(config: DataConfig) -> Source:
         "prepared": lambda: cached_source(place, config.stored_size),
         "saved": lambda: saved_source(place, columns, config.label_separator),
         "table": lambda: table_source(
-            *(
-                place,
-                columns,
-                config.label_separator,
-                config.image_folder,
-                config.image_ending,
-                config.skip_broken,
-            )
+            place,
+            columns,
+            config.label_separator,
+            config.image_folder,
+            config.image_ending,
+            config.skip_broken,
         ),
     }
     # `prepare` has recorded what it left out. A data set by name is complete, so it is
     # not checked for broken images.
-    of_kind = {"prepared": True, "builtin": config.skip_broken or False}
-    skip_broken = of_kind.get(kind, config.skip_broken)
-    source = readers[kind]().map(
+    skip_by_format = {"prepared": True, "builtin": config.skip_broken or False}
+    skip_broken = skip_by_format.get(source_format, config.skip_broken)
+    source = readers[source_format]().map(
         lambda pool: configured(pool, skip_broken, config.stored_size, config.levels)
     )
     return source if config.classes is None else keep_classes(source, config.classes)
@@ -123,10 +132,15 @@ def find_source(config: DataConfig) -> Source:
 def load_search_data(
     config: DataConfig, on_read: OnRead | None = None, dataset: AnyDataset | None = None
 ) -> SearchData:
-    """Load training and validation images. The files of the test split are not opened.
+    """Load training and validation images. Files of the test split stay closed.
 
-    dataset: split instead of config.data, without a test split. on_read: as OnRead, for
-    each split.
+    Args:
+        config: which images are used.
+        on_read: as OnRead, for each split.
+        dataset: split instead of config.data, without a test split.
+
+    Raises:
+        DataError: for data that cannot be used.
     """
     if is_pair(dataset):
         raise DataError(
@@ -142,30 +156,24 @@ def load_search_data(
     train = splits.train
     val = splits.val
     splits.available.check_levels()
-    n_test = (
-        None
-        if dataset is not None
-        else 0
-        if source.test is not None
-        else len(splits.test())
-    )
+    if dataset is not None:
+        n_test = None
+    elif source.test is not None:
+        n_test = 0
+    else:
+        n_test = len(splits.test())
     images = _read(train, config, on_read), _read(val, config, on_read)
-    if (
-        source.val is None
-        and len(lost := [item for part in images for item in part.left_out])
-        > train.most_broken
-    ):
+    lost = [item for split_images in images for item in split_images.left_out]
+    if source.val is None and len(lost) > train.most_broken:
         # An evaluation, which trains on both, would raise this error.
         raise too_many_broken(lost, len(train) + len(val), len(train) + len(val))
-    not_images = (*source.train.unused, *(source.val.unused if source.val else ()))
-    how: dict[str, Any] = {"not_images": not_images, "facts": source.facts}
-    how |= (
-        {}
-        if config.data in DATASET_NAMES
-        else {"listing": (train, val), "train_pool": train}
-    )
+    val_unused = source.val.unused if source.val else ()
+    not_images = (*source.train.unused, *val_unused)
+    details: dict[str, Any] = {"not_images": not_images, "facts": source.facts}
+    if config.data not in DATASET_NAMES:
+        details |= {"listing": (train, val), "train_pool": train}
     return SearchData(
-        source.name, source.class_names, *images, test_images=n_test, **how
+        source.name, source.class_names, *images, test_images=n_test, **details
     )
 
 
@@ -176,13 +184,20 @@ def load_evaluation_data(
     *,
     with_val: bool = False,
 ) -> EvaluationData:
-    """Load the whole training set, or train_size of it, and the test split: the images
-    that no search saw.
+    """Load the training set, or train_size of it, and the test split.
 
-    The existence of a test split is checked now; it is read when it is first used.
-    dataset: a pair (train, test) instead of config.data. on_read: for training images.
-    with_val: also train on the source's own validation split; DataError if its images
-    are streamed.
+    The test split has the images that no search saw. Its existence is checked now; it
+    is read when it is first used.
+
+    Args:
+        config: which images are used.
+        on_read: as OnRead, for training images.
+        dataset: a pair (train, test) instead of config.data.
+        with_val: also train on the source's own validation split.
+
+    Raises:
+        DataError: for data that cannot be used, and with_val if its images are
+            streamed.
     """
     if not (dataset is None or is_pair(dataset)):
         raise DataError(
@@ -200,7 +215,7 @@ def load_evaluation_data(
     )
     splits.available.check_levels()
     val_unused = source.val.unused if with_val and source.val is not None else ()
-    how: dict[str, Any] = {
+    details: dict[str, Any] = {
         "not_images": (*source.train.unused, *val_unused),
         "facts": source.facts,
     }
@@ -210,12 +225,9 @@ def load_evaluation_data(
     else:
         tested = splits.test()
         test = LazySplit(lambda: _read(tested, config), len(tested))
-        how["not_images"] += tested.unused
-        how |= (
-            {}
-            if config.data in DATASET_NAMES
-            else {"listing": (tested,), "train_pool": train}
-        )
+        details["not_images"] += tested.unused
+        if config.data not in DATASET_NAMES:
+            details |= {"listing": (tested,), "train_pool": train}
     images = _read(train, config, on_read)
     if with_val and source.val is not None:
         val = _read(source.val, config, on_read)
@@ -227,7 +239,7 @@ def load_evaluation_data(
         pixels = torch.cat([images.images, val.images])
         labels = torch.cat([images.labels, val.labels])
         images = LabelledImages(pixels, labels, images.left_out + val.left_out)
-    return EvaluationData(source.name, source.class_names, images, test, **how)
+    return EvaluationData(source.name, source.class_names, images, test, **details)
 
 
 def _read(pool: Pool, config: DataConfig, on_read: OnRead | None = None) -> Images:
@@ -249,18 +261,24 @@ def _read(pool: Pool, config: DataConfig, on_read: OnRead | None = None) -> Imag
 def prepare(
     data: str | Path, out: str | Path, *, on_read: OnRead | None = None, **settings: Any
 ) -> Prepared:
-    """Decode and resize all images of the data once, into the folder `out`, which you
-    can then use instead of the data.
+    """Decode and resize all images of the data once, into the folder `out`.
 
-    data: as for `hba.search`, but in files. settings: fields of DataConfig that control
-    how images are read, such as image_size, skip_broken, levels and classes. on_read:
-    called for each part with the number of images done so far and the total. Files of
-    an interrupted call in `out` are overwritten.
+    You can then use the folder instead of the data. Splits, pixels and colours are
+    those of the data with the same image_size. Test images are decoded too, but no
+    search opens them.
 
-    Splits, pixels and colours are those of the data with the same image_size. Test
-    images are decoded too, but no search opens them. Raises DataError for data that
-    cannot be used, SettingsError for settings that have no effect, and RunError if
-    `out` cannot be written or holds other files.
+    Args:
+        data: as for `hba.search`, but in files.
+        out: the folder. Files of an interrupted call in it are overwritten.
+        on_read: called for each part with the number of images done so far and the
+            total.
+        settings: fields of DataConfig that control how images are read, such as
+            image_size, skip_broken, levels and classes.
+
+    Raises:
+        DataError: for data that cannot be used.
+        SettingsError: for settings that have no effect.
+        RunError: if `out` cannot be written or holds other files.
     """
     if idle := [name for name in settings if name in IDLE]:
         raise SettingsError(
@@ -281,8 +299,10 @@ def is_dataset(data: object) -> bool:
 
 
 def name_of_dataset(data: Any, settings: Mapping[str, Any]) -> str:
-    """The class of a dataset, or of a pair's first one. SettingsError if a setting
-    about files is given with it.
+    """The class of a dataset, or of a pair's first one.
+
+    Raises:
+        SettingsError: if a setting about files is given with it.
     """
     if idle := [
         name
@@ -296,34 +316,44 @@ def name_of_dataset(data: Any, settings: Mapping[str, Any]) -> str:
 
 
 def is_pair(data: object) -> bool:
-    """Whether data is a tuple (train, test). A list is not, because it may hold two
-    pairs (image, label).
+    """Whether data is a tuple (train, test).
+
+    A list is not, because it may hold two pairs (image, label).
     """
     return (
         isinstance(data, tuple)
         and len(data) == 2
-        and all(isinstance(part, Dataset | list) for part in data)
+        and all(isinstance(item, Dataset | list) for item in data)
     )
 
 
 def dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Source:
-    """A dataset, or a pair (train, test), as a source in memory. No test split is drawn
-    from a single dataset.
+    """A dataset, or a pair (train, test), as a source in memory.
 
-    Classes are named as the datasets name them, as torchvision's do, also within a
-    Subset; else by their numbers. Where both datasets of a pair have names, labels are
-    matched by name; DataError where a target_transform prevents that.
+    No test split is drawn from a single dataset. Classes are named as the datasets name
+    them, as torchvision's do, also within a Subset; else by their numbers. Where both
+    datasets of a pair have names, labels are matched by name.
+
+    Args:
+        data: a dataset, or a pair.
+        config: its image size is used.
+        on_read: as OnRead.
+
+    Raises:
+        DataError: where a target_transform prevents that labels are matched by name.
     """
     datasets = data if is_pair(data) else (data,)
     size = config.stored_size
-    parts = [from_dataset(one, image_size=size, on_read=on_read) for one in datasets]
-    labels = [part.labels.numpy() for part in parts]
-    own, *others = (
-        _names_of(one, 1 + int(of_one.max()))
-        for one, of_one in zip(datasets, labels, strict=True)
+    image_sets = [
+        from_dataset(dataset, image_size=size, on_read=on_read) for dataset in datasets
+    ]
+    labels = [image_set.labels.numpy() for image_set in image_sets]
+    training, *testing = (
+        _names_of(dataset, 1 + int(numbers.max()))
+        for dataset, numbers in zip(datasets, labels, strict=True)
     )
-    if own.names and others and others[0].names and own != others[0]:
-        if own.is_changed or others[0].is_changed:
+    if training.names and testing and testing[0].names and training != testing[0]:
+        if training.is_changed or testing[0].is_changed:
             rule = (
                 "training and test dataset must number the same classes, and a"
                 " target_transform changes labels"
@@ -332,20 +362,22 @@ def dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Sou
                 f"{rule}; give both the same `classes` and target_transform, or none"
             )
         labels[1] = numbered(
-            [(others[0].names[label],) for label in labels[1]],
-            own.names,
+            [(testing[0].names[label],) for label in labels[1]],
+            training.names,
             "the test dataset",
         )
-    n_classes = 1 + max(int(one.max()) for one in labels)
+    n_classes = 1 + max(int(numbers.max()) for numbers in labels)
     is_named = (
-        own.names is not None and len(own.names) >= n_classes and not own.is_changed
+        training.names is not None
+        and len(training.names) >= n_classes
+        and not training.is_changed
     )
     names: Sequence[object] = (
-        own.names[:n_classes] if is_named and own.names else range(n_classes)
+        training.names[:n_classes] if is_named and training.names else range(n_classes)
     )
     name = type(datasets[0]).__name__
     warn_of_names([*map(str, names)], name)
-    images = [part.images.numpy() for part in parts]
+    images = [image_set.images.numpy() for image_set in image_sets]
     pools = [
         replace(in_memory(*pair, name), image_size=size)
         for pair in zip(images, labels, strict=True)
@@ -354,31 +386,32 @@ def dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Sou
 
 
 class _Names(NamedTuple):
-    """names: the dataset's `classes`; None unless it has enough. is_changed: whether a
-    target_transform renumbers.
-    """
+    """The class names of a dataset."""
 
     names: list[str] | None
+    """The dataset's `classes`; None unless it has enough."""
     is_changed: bool
+    """Whether a target_transform renumbers the labels."""
 
 
 def _names_of(dataset: Any, n_classes: int) -> _Names:
     """DataError for a ConcatDataset of datasets that list other classes."""
-    if parts := getattr(dataset, "datasets", None):
-        found = [_names_of(part, 0) for part in parts]
-        is_changed = any(one.is_changed for one in found)
-        if len({tuple(one.names) for one in found if one.names}) > 1 and not is_changed:
+    if datasets := getattr(dataset, "datasets", None):
+        members = [_names_of(member, 0) for member in datasets]
+        is_changed = any(member.is_changed for member in members)
+        lists = {tuple(member.names) for member in members if member.names}
+        if len(lists) > 1 and not is_changed:
             raise DataError(
                 "the datasets of a ConcatDataset must have the same `classes`, in the"
                 " same order"
             )
-        names = found[0].names
+        names = members[0].names
         return _Names(names if names and len(names) >= n_classes else None, is_changed)
     if not hasattr(dataset, "classes") and hasattr(dataset, "dataset"):
         return _names_of(dataset.dataset, n_classes)
     names = getattr(dataset, "classes", None)
     is_changed = getattr(dataset, "target_transform", None) is not None
     has_names = isinstance(names, list | tuple) and len(names) >= n_classes
-    return _Names(
-        [composed(str(one)) for one in names or ()] if has_names else None, is_changed
-    )
+    if not has_names:
+        return _Names(None, is_changed)
+    return _Names([composed(str(name)) for name in names], is_changed)

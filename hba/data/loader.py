@@ -27,17 +27,25 @@ from hba.utils.files import reason_of
 from hba.utils.processes import check_can_start, obstacle, without_interrupts
 
 MOST_WORKERS = 8
+"""Largest default number of processes that read images."""
 COLOR_SAMPLE = 2000
+"""Largest number of images whose mean and deviation of colours are computed."""
 SUM_BATCH_SIZE = 100
+"""Number of those images that are read at a time."""
 
 
 class BatchStream:
-    """Endless batches (images float in [0, 1], labels), in a new random order in each
-    epoch, without the last part.
+    """Endless batches, in a new random order in each epoch.
 
-    An epoch has len(data) // batch_size batches of at most len(data) images. Processes
-    that share a batch get different images; batch_size is their sum. The position can
-    be saved and restored. setting: name of batch_size in errors.
+    A batch is a pair (images float in [0, 1], labels). An epoch has len(data) //
+    batch_size batches of at most len(data) images, without the last part. Processes
+    that share a batch get different images. The position can be saved and restored.
+
+    Args:
+        data: the images.
+        batch_size: the sum over the processes that share a batch.
+        seed: decides the orders.
+        setting: name of batch_size in errors.
     """
 
     def __init__(
@@ -46,13 +54,13 @@ class BatchStream:
         self.data = data
         self.batch_size = min(batch_size, len(data))
         if self.batch_size % size():
-            text = (
+            problem = (
                 f"a batch must be a multiple of the {size()} processes, got"
                 f" {self.batch_size}"
             )
             raise SettingsError(
-                f"{text}; set {setting} to one in a new run, or start another number of"
-                " processes"
+                f"{problem}; set {setting} to one in a new run, or start another"
+                " number of processes"
             )
         self.generator = torch.Generator(exact_device(data.device)).manual_seed(seed)
         self.order = self._new_order()
@@ -110,7 +118,9 @@ def as_floats(images: Tensor) -> Tensor:
 
 
 def default_workers() -> int:
-    """One for each core that this process may use, but at most 8; 0 if it cannot start
+    """Number of processes that read images, if none is given.
+
+    One for each core that this process may use, but at most 8; 0 if it cannot start
     any.
     """
     if obstacle() is not None:
@@ -146,38 +156,49 @@ class SentPool(Dataset[bytes]):
 
 
 def received(content: bytes) -> ReadPart:
-    """A part of a SentPool. RunError if what holds its images cannot be opened."""
+    """A part of a SentPool.
+
+    Raises:
+        RunError: if what holds its images cannot be opened.
+    """
     try:
         images, broken = pickle.loads(content)
     except (OSError, RuntimeError, EOFError) as error:
-        text = (
+        problem = (
             f"the images of a reading process cannot be received ({reason_of(error)})"
         )
-        raise RunError(f"{text}; use fewer workers, or 0") from None
+        raise RunError(f"{problem}; use fewer workers, or 0") from None
     return torch.as_tensor(images), broken
 
 
 @dataclass(frozen=True, eq=False)
 class StreamedImages(Images):
-    """Images that stay in their files, labels int64 (N,) or bool (N, classes); the same
-    pixels as images in memory.
+    """Images that stay in their files; the same pixels as images in memory.
 
-    workers: processes that read ahead; 0 reads in this one. left_out: broken images,
-    which `of` has omitted; one that breaks later raises DataError. Mean and deviation
-    of colours use at most 2,000 images, drawn with a fixed seed.
+    Mean and deviation of colours use at most 2,000 images, drawn with a fixed seed.
     """
 
     pool: Pool = field(repr=False)
+    """The images."""
     labels: Tensor = field(repr=False)
+    """int64 (N,) or bool (N, classes)."""
     workers: int
+    """Number of processes that read ahead; 0 reads in this one."""
     left_out: tuple[SkippedFile, ...] = ()
+    """Broken images, which `of` has omitted; one that breaks later raises DataError."""
 
     @staticmethod
     def of(
         pool: Pool, workers: int | None = None, on_read: OnRead | None = None
     ) -> "StreamedImages":
-        """The images of a pool. If broken images may be left out, all images are read
-        once to find them.
+        """The images of a pool.
+
+        If broken images may be left out, all images are read once to find them.
+
+        Args:
+            pool: the images.
+            workers: number of processes that read ahead, by default default_workers.
+            on_read: as OnRead, while broken images are sought.
         """
         broken = pool.find_broken(on_read) if pool.most_broken else {}
         chosen = pool.without(broken)
@@ -213,8 +234,9 @@ class StreamedImages(Images):
         )
 
     def fingerprint(self) -> str:
-        """A hash of the items' names, labels, image size and levels; to hash pixels
-        would take a whole epoch.
+        """A hash of the items' names, labels, image size and levels.
+
+        To hash pixels would take a whole epoch.
         """
         digest = self.pool.items.fingerprint(self.pool.numbers, self.image_size)
         digest.update(self.labels.cpu().numpy().tobytes())
@@ -223,22 +245,24 @@ class StreamedImages(Images):
         return digest.hexdigest()[:16]
 
     def read(self, parts: Sequence[Tensor]) -> Generator[Batch]:
-        """Yield batches. The reading processes end with the generator. SettingsError if
-        they cannot start.
+        """Yield batches. The reading processes end with the generator.
+
+        Raises:
+            SettingsError: if they cannot start.
         """
         with contextlib.closing(self._read(parts)) as results:
-            for part, (images, broken) in zip(parts, results, strict=True):
+            for indices, (images, broken) in zip(parts, results, strict=True):
                 if broken:
                     raise too_many_broken([broken[0][1]], len(images), len(self))
                 # Only from pinned memory does a copy not wait for the GPU.
                 source = images.pin_memory() if self.device.type == "cuda" else images
                 yield (
                     source.to(self.device, non_blocking=True),
-                    self.labels[part.to(self.device)],
+                    self.labels[indices.to(self.device)],
                 )
 
     def _read(self, parts: Sequence[Tensor]) -> Generator[ReadPart]:
-        numbers = [self.pool.numbers[part.cpu().numpy()] for part in parts]
+        numbers = [self.pool.numbers[indices.cpu().numpy()] for indices in parts]
         n_workers = min(self.workers, len(parts))
         if n_workers == 0:
             yield from map(self.pool.__getitem__, numbers)

@@ -32,6 +32,7 @@ AnyData = (
 Copies = tuple[str, str, Literal["two classes", "two splits"]]
 """The names of two images with equal content, and what they are in."""
 MOST_MEASURED = 300
+"""Largest number of training images whose size and colour are measured."""
 MOST_COPIES = 20
 """Pairs of names that are kept."""
 UNEVEN = 2
@@ -44,37 +45,40 @@ SMALL = 32
 
 @dataclass(frozen=True)
 class Look:
-    """A summary of a data set before any training.
-
-    n_train: number of images for training and validation, n_val of which are in the
-    data's own validation split. n_test: None if a test split is unknown, or would have
-    to be read. has_own_test: False if test images are drawn from the others. counts:
-    images of each class among n_train. noun: what the classes are called. side:
-    median of the shorter sides in pixels. is_grey: no training image has a colour.
-    copies: the first 20 of n_copies.
-    """
+    """A summary of a data set before any training."""
 
     name: str
     class_names: tuple[str, ...]
+    """By label."""
     n_train: int
+    """Number of images for training and validation."""
     n_val: int
+    """Number of those that are in the data's own validation split."""
     n_test: int | None
+    """None if a test split is unknown, or would have to be read."""
     has_own_test: bool
+    """False if test images are drawn from the others."""
     counts: tuple[int, ...]
+    """Number of images of each class among n_train."""
     noun: str
+    """What the classes are called."""
     side: int
+    """Median of the shorter sides in pixels."""
     is_grey: bool
+    """Whether no training image has a colour."""
     copies: tuple[Copies, ...] = ()
+    """The first 20 of n_copies."""
     n_copies: int = 0
+    """Number of pairs of copies."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """Sentences for the user: size, balance, test split and copies."""
         n_images = self.n_train + (self.n_test or 0)
-        kind = "grey image" if self.is_grey else "image"
+        image_noun = "grey image" if self.is_grey else "image"
         size = f"{self.side:,} pixels on the shorter side (median)"
         classes = f"{len(self.class_names)} {self.noun}"
-        found = [f"{counted(n_images, kind)} with {classes}, {size}"]
+        sentences = [f"{counted(n_images, image_noun)} with {classes}, {size}"]
         fewest = min(self.counts)
         most = max(self.counts)
         if most > UNEVEN * fewest:
@@ -82,17 +86,17 @@ class Look:
                 printable(self.class_names[self.counts.index(count)])
                 for count in (fewest, most)
             )
-            found.append(
+            sentences.append(
                 f"Uneven {self.noun}: {fewest:,} of {smallest}, but {most:,} of"
                 f" {largest}, without test images"
             )
         if self.has_own_test:
-            found.append(
+            sentences.append(
                 "The data have a test split of their"
                 f" own{f', {self.n_test:,} images' if self.n_test else ''}"
             )
         elif self.n_test:
-            found.append(
+            sentences.append(
                 f"The data have no test split, so {self.n_test:,} of the images are"
                 " held back as one"
             )
@@ -103,30 +107,38 @@ class Look:
                 f" (in {why})"
                 for *names, why in self.copies
             ]
-            shown = first_of(pairs + [""] * (self.n_copies - len(pairs)))
-            found.append(
+            # first_of only counts those that were not kept.
+            not_kept = [""] * (self.n_copies - len(pairs))
+            shown = first_of([*pairs, *not_kept])
+            sentences.append(
                 f"{counted(self.n_copies, 'pair')} of copies, of which you should"
                 f" remove one: {shown}"
             )
-        return tuple(found)
+        return tuple(sentences)
 
 
 def look(config: DataConfig, data: AnyData = None) -> Look:
-    """Look at a data set. Size and colour are those of at most 300 training images,
-    evenly spaced.
+    """Look at a data set before any training.
 
-    data: images in memory, instead of config.data. Test images in files are hashed, and
-    decoded only if they seem to be copies; those in arrays on disk are not read. Data
-    sets by name are not searched for copies. DataError if unusable.
+    Size and colour are those of at most 300 training images, evenly spaced. Test images
+    in files are hashed, and decoded only if they seem to be copies; those in arrays on
+    disk are not read. Data sets by name are not searched for copies.
+
+    Args:
+        config: which images are used.
+        data: images in memory, instead of config.data.
+
+    Raises:
+        DataError: for unusable data.
     """
     if isinstance(data, SearchData | EvaluationData):
         name = data.name
         class_names = data.class_names
         has_own_test = isinstance(data, EvaluationData)
         pools = {
-            role: _pool_of(part)
-            for role, part in data.parts.items()
-            if not isinstance(part, LazySplit)
+            role: _pool_of(images)
+            for role, images in data.parts.items()
+            if not isinstance(images, LazySplit)
         }
         n_test = data.test_images if isinstance(data, SearchData) else data.n_test
     else:
@@ -138,10 +150,9 @@ def look(config: DataConfig, data: AnyData = None) -> Look:
         name = source.name
         class_names = source.class_names
         has_own_test = bool(source.test) and not is_single
-        pools = {
-            "train": splits.available,
-            **({"val": source.val} if source.val else {}),
-        }
+        pools = {"train": splits.available}
+        if source.val:
+            pools["val"] = source.val
         # Opening a test split of torchvision reads its images.
         if not (is_single or (data is None and config.data in TORCHVISION)):
             pools["test"] = splits.test()
@@ -157,7 +168,7 @@ def look(config: DataConfig, data: AnyData = None) -> Look:
     sides = [
         side
         for number in train.numbers[places].tolist()
-        if (side := _if_readable(train.items.side, number))
+        if (side := _read_or_none(train.items.side, number))
     ]
     if isinstance(data, tuple | list | Dataset):
         # In the pool, they already have the requested size.
@@ -171,9 +182,12 @@ def look(config: DataConfig, data: AnyData = None) -> Look:
             f"none of {counted(len(places), 'image')} of {name} can be read; mend or"
             " remove them"
         )
-    small = (_small(train, number) for number in train.numbers[places].tolist())
+    small_images = (
+        _read_small(train, number) for number in train.numbers[places].tolist()
+    )
     is_grey = all(
-        one is None or (len(one) in CHANNELS and (one == one[0]).all()) for one in small
+        image is None or (len(image) in CHANNELS and (image == image[0]).all())
+        for image in small_images
     )
     if data is None and format_of(config.data) == "npz" and has_own_test:
         del pools["test"]
@@ -202,15 +216,15 @@ def _pool_of(images: Any) -> Pool:
     )
 
 
-def _if_readable(read: Callable[..., Any], *arguments: Any) -> Any:
+def _read_or_none(read: Callable[..., Any], *arguments: Any) -> Any:
     """What the function returns; None for an image that cannot be read."""
     with contextlib.suppress(DataError):
         return read(*arguments)
     return None
 
 
-def _small(pool: Pool, number: int) -> Any:
-    return _if_readable(pool.items.read, number, SMALL, pool.levels)
+def _read_small(pool: Pool, number: int) -> Any:
+    return _read_or_none(pool.items.read, number, SMALL, pool.levels)
 
 
 def _size(pool: Pool, number: int) -> int | None:
@@ -239,7 +253,7 @@ def _copies(pools: Mapping[str, Pool]) -> list[Copies]:
     sizes = [_size(*image[:2]) for image in images]
     groups = dict[Any, list[Any]]()
     count = Counter(sizes)
-    found = list[Copies]()
+    copies = list[Copies]()
     for image, size in zip(images, sizes, strict=True):
         pool, number, *_ = image
         if (
@@ -248,21 +262,21 @@ def _copies(pools: Mapping[str, Pool]) -> list[Copies]:
             and (content := pool.items.hash(number).content()) is not None
         ):
             groups.setdefault((size, content), []).append(image)
-    for (pool, number, role, label), *others in groups.values():
-        for other_pool, other, other_role, other_label in others:
+    for (pool, number, role, label), *duplicates in groups.values():
+        for other_pool, other, other_role, other_label in duplicates:
             if (role, label) == (other_role, other_label):
                 continue
             # Hashes are short, and broken files may be equal without being copies of an
             # image.
-            small = _small(pool, number)
-            others_small = _small(other_pool, other)
+            small = _read_small(pool, number)
+            other_small = _read_small(other_pool, other)
             if (
                 small is not None
-                and others_small is not None
-                and torch.equal(small, others_small)
+                and other_small is not None
+                and torch.equal(small, other_small)
             ):
                 names = pool.items.name(number), other_pool.items.name(other)
-                found.append(
+                copies.append(
                     (*names, "two splits" if label == other_label else "two classes")
                 )
-    return found
+    return copies

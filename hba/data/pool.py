@@ -42,10 +42,11 @@ CHECKED = 100
 NEARLY_BLACK = 25
 """A level of 255; images of 12 bits on a scale of 16 bits end at 16."""
 FEW_BROKEN = 5
-BROKEN_SHARE = 0.01
-"""By default, at most this number or share of the images of a part is left out,
+"""By default, at most so many images of a part are left out, or BROKEN_SHARE of them,
 whichever is more.
 """
+BROKEN_SHARE = 0.01
+"""Share of the images of a part, see FEW_BROKEN."""
 
 ReadPart = tuple[Tensor, list[tuple[int, SkippedFile]]]
 """Images uint8 (B, C, H, W), and the indices of those that could not be read, which are
@@ -54,46 +55,59 @@ black, with the reasons.
 
 
 class Items(Protocol):
-    """Images by number. Each process that reads images gets a copy.
-
-    hashed_by: see leakage.py. can_stream: whether images can be read again in each
-    epoch. known_broken: unreadable images by number; None if they are unknown before
-    reading. name: the name of the image in messages. read: uint8 (n_channels,
-    image_size, image_size); DataError, with the reason only, if the image cannot be
-    read. side: the shorter side of the stored image in pixels; DataError likewise.
-    deep: the levels of an image of more than 8 bits; None for others and unreadable
-    ones. fingerprint: the beginning of a hash of images to be streamed; reads no image.
-    """
+    """Images by number. Each process that reads images gets a copy."""
 
     hashed_by: Kind
+    """What images are identified by, see leakage.py."""
     can_stream: bool = False
+    """Whether images can be read again in each epoch."""
     known_broken: Mapping[int, SkippedFile] | None = None
+    """Unreadable images by number; None if they are unknown before reading."""
 
     @property
-    def n_channels(self) -> int: ...
-    def name(self, number: int) -> str: ...
-    def read(self, number: int, image_size: int, levels: Levels | None) -> Tensor: ...
-    def side(self, number: int) -> int: ...
-    def deep(self, number: int) -> np.ndarray | None: ...
-    def hash(self, number: int) -> ImageHash: ...
+    def n_channels(self) -> int:
+        """Number of channels of the images that `read` returns."""
+
+    def name(self, number: int) -> str:
+        """The name of an image in messages."""
+
+    def read(self, number: int, image_size: int, levels: Levels | None) -> Tensor:
+        """An image, uint8 (n_channels, image_size, image_size).
+
+        Raises:
+            DataError: with the reason only, if the image cannot be read.
+        """
+
+    def side(self, number: int) -> int:
+        """The shorter side of the stored image in pixels; DataError likewise."""
+
+    def deep(self, number: int) -> np.ndarray | None:
+        """Levels of an image of over 8 bits; None for others and unreadable ones."""
+
+    def hash(self, number: int) -> ImageHash:
+        """The hashes by which an image is identified, see leakage.py."""
+
     def fingerprint(self, numbers: np.ndarray, image_size: int) -> "hashlib._Hash":
+        """The beginning of a hash of images to be streamed; reads no image."""
         raise TypeError("these images are not streamed")
 
 
 @dataclass(frozen=True, eq=False)
 class FileItems(Items):
-    """Image files. names (N,): paths below the folder as bytes, a single block of
-    memory that processes share.
-
-    classes: the class of each file of a table; () if the path below the folder begins
-    with the class. encoded: rows with the content of each file as `bytes`, None if it
-    is in the file system.
-    """
+    """Image files."""
 
     folder: Path
     names: np.ndarray
+    """Paths below the folder as bytes (N,), a single block of memory that processes
+    share.
+    """
     classes: tuple[str, ...] = ()
+    """The class of each file of a table; () if the path below the folder begins with
+    the class.
+    """
     encoded: Any = None
+    """Rows with the content of each file as `bytes`, None if it is in the file system.
+    """
     can_stream: bool = True
     hashed_by = "files"
     n_channels = 3
@@ -158,21 +172,23 @@ class FileItems(Items):
 
 @dataclass(frozen=True, eq=False)
 class Pool(Dataset[ReadPart]):
-    """Images with labels, int64 (N,) or bool (N, classes). numbers (N,): their numbers
-    among the items.
-
-    unused: files that are not images. image_size: side in pixels of the images that are
-    read. most_broken: how many unreadable images are left out; more raise DataError.
-    Pools drawn from one have its number. levels: see reading.py.
-    """
+    """Images with labels, which are known before an image is read."""
 
     items: Items
     labels: np.ndarray
+    """int64 (N,) or bool (N, classes)."""
     numbers: np.ndarray
+    """The number of each image among the items (N,)."""
     unused: tuple[SkippedFile, ...] = ()
+    """Files that are not images."""
     image_size: int = 32
+    """Side in pixels of the images that are read."""
     most_broken: int = 0
+    """How many unreadable images are left out; more raise DataError. Pools drawn from
+    one have its number.
+    """
     levels: Levels | None = None
+    """See reading.py."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -196,15 +212,21 @@ class Pool(Dataset[ReadPart]):
         return replace(self, labels=self.labels[indices], numbers=self.numbers[indices])
 
     def keep(self, classes: Sequence[int]) -> "Pool":
-        """Keep only these classes, ascending, renumbered from 0; with several labels
-        per image, all images stay.
+        """Keep only these classes, ascending, renumbered from 0.
+
+        With several labels per image, all images stay.
         """
         places, labels = task_of(self.labels).keep(self.labels, classes)
         return replace(self.take(places), labels=labels)
 
     def without(self, broken: Mapping[int, SkippedFile]) -> "Pool":
-        """The images without the broken ones, by index. DataError if none is left, or
-        none of a class.
+        """The images without the broken ones.
+
+        Args:
+            broken: by index.
+
+        Raises:
+            DataError: if none is left, or none of a class.
         """
         if not broken:
             return self
@@ -227,18 +249,21 @@ class Pool(Dataset[ReadPart]):
         return kept
 
     def check_levels(self) -> None:
-        """DataError if most images of more than 8 bits are nearly black or white, or
-        one is outside default levels.
+        """Check the levels of images of more than 8 bits.
+
+        Raises:
+            DataError: if most of these images are nearly black or white, or one is
+                outside default levels.
         """
         chosen = self.numbers[:: len(self) // CHECKED + 1].tolist()
-        found = [
+        all_values = [
             values
             for number in chosen
             if (values := self.items.deep(number)) is not None
         ]
         deep = [
             (values, to_8_bits(values, self.levels))
-            for values in found
+            for values in all_values
             if np.isfinite(values).all()
         ]
         dull = [
@@ -262,8 +287,14 @@ class Pool(Dataset[ReadPart]):
     def read_parts(
         self, on_read: OnRead | None = None
     ) -> Generator[tuple[int, Tensor, dict[int, SkippedFile]]]:
-        """Yield index of the first image, images, and broken ones by their index in the
-        pool; DataError if too many.
+        """Read the images in parts.
+
+        Yields:
+            The index of the first image of a part, its images, and the broken ones by
+                their index in the pool.
+
+        Raises:
+            DataError: if too many are broken.
         """
         lost: list[SkippedFile] = []
         starts = range(0, len(self), AT_ONCE)
@@ -294,8 +325,8 @@ class Pool(Dataset[ReadPart]):
             dtype=torch.uint8,
         )
         broken: dict[int, SkippedFile] = {}
-        for start, part, lost in self.read_parts(on_read):
-            images[start : start + len(part)] = part
+        for start, batch, lost in self.read_parts(on_read):
+            images[start : start + len(batch)] = batch
             broken |= lost
         labels = torch.from_numpy(self.without(broken).labels)
         if broken:
@@ -303,40 +334,43 @@ class Pool(Dataset[ReadPart]):
         return LabelledImages(images, labels, tuple(broken.values()))
 
     def find_broken(self, on_read: OnRead | None = None) -> dict[int, SkippedFile]:
-        """The unreadable images by index. All images are read, unless the items know
-        which ones are broken.
+        """The unreadable images by index.
+
+        All images are read, unless the items know which ones are broken.
         """
-        known = self.items.known_broken
-        if known is None:
+        known_broken = self.items.known_broken
+        if known_broken is None:
             return {
                 place: item
                 for _, _, lost in self.read_parts(on_read)
                 for place, item in lost.items()
             }
         return {
-            place: known[number]
+            place: known_broken[number]
             for place, number in enumerate(self.numbers.tolist())
-            if number in known
+            if number in known_broken
         }
 
 
 @dataclass(frozen=True)
 class Source:
-    """A data set: its training pool, and its own validation and test pools if it has
-    some.
-
-    The test pool is a function that a search never calls, so a search cannot even open
-    its files. test_size: how many images of the training pool become the test split if
-    there is no test pool. facts: sentences on how it is read.
-    """
+    """A data set: its training pool, and others of its own if it has some."""
 
     name: str
     class_names: tuple[str, ...]
     train: Pool
     val: Pool | None = None
+    """Its own validation pool."""
     test: Callable[[], Pool] | None = None
+    """Opens its own test pool. A search never calls it, so a search cannot even open
+    the files.
+    """
     test_size: int | None = None
+    """How many images of the training pool become the test split if there is no test
+    pool.
+    """
     facts: tuple[str, ...] = ()
+    """Sentences on how it is read."""
 
     def map(self, function: Callable[[Pool], Pool]) -> "Source":
         """Apply the function to each pool."""
@@ -351,29 +385,37 @@ class Source:
 
 
 class Part(NamedTuple):
-    """A split before its classes are numbered. names: the classes of each image.
-    unused: see Pool.
+    """A split before its classes are numbered.
 
-    For training images: class_names, all classes in order, by default those of the
-    images, sorted; facts, see Source; is_multi, whether images have any number of
-    classes instead of one.
+    Class names, facts and is_multi are used of training images only.
     """
 
     items: Items
     names: Sequence[tuple[str, ...]]
+    """The classes of each image."""
     unused: tuple[SkippedFile, ...] = ()
+    """See Pool."""
     class_names: tuple[str, ...] = ()
+    """All classes in order, by default those of the images, sorted."""
     facts: tuple[str, ...] = ()
+    """See Source."""
     is_multi: bool = False
+    """Whether images have any number of classes instead of one."""
 
 
 def source_of(data: Path, parts: Mapping[str, Callable[[], Part]]) -> Source:
-    """Make a source of the parts train, val and test. The last two may be missing; test
-    is called later.
+    """Make a source of the parts train, val and test.
 
     Images come class by class, in the order of the part within a class; with several
-    labels, in the order of the part. DataError without a part train, for fewer than two
-    classes, and for classes that train lacks.
+    labels, in the order of the part.
+
+    Args:
+        data: where the images are, for messages.
+        parts: by role. val and test may be missing; test is called later.
+
+    Raises:
+        DataError: without a part train, for fewer than two classes, and for classes
+            that train lacks.
     """
     if "train" not in parts:
         raise DataError(
@@ -383,7 +425,7 @@ def source_of(data: Path, parts: Mapping[str, Callable[[], Part]]) -> Source:
     trained = parts["train"]()
     is_multi = trained.is_multi
     names = trained.class_names or tuple(
-        sorted({name for of_image in trained.names for name in of_image})
+        sorted({name for image_classes in trained.names for name in image_classes})
     )
     if len(names) < 2:
         raise DataError(
@@ -391,7 +433,7 @@ def source_of(data: Path, parts: Mapping[str, Callable[[], Part]]) -> Source:
             f" {', '.join(names) or 'none'}"
         )
     warn_of_names(names, data, is_multi)
-    if is_multi and all(len(of_image) == 1 for of_image in trained.names):
+    if is_multi and all(len(image_classes) == 1 for image_classes in trained.names):
         rule = "images with several labels must have any number of them"
         raise DataError(
             f"{rule}, but each of {data} has exactly one, as if one-hot; give its"
@@ -399,10 +441,10 @@ def source_of(data: Path, parts: Mapping[str, Callable[[], Part]]) -> Source:
         )
 
     def pool(role: str) -> Pool:
-        part = trained if role == "train" else parts[role]()
-        labels = numbered(part.names, names, f"the split {role} of {data}", is_multi)
+        split = trained if role == "train" else parts[role]()
+        labels = numbered(split.names, names, f"the split {role} of {data}", is_multi)
         order = np.arange(len(labels)) if is_multi else labels.argsort(stable=True)
-        return Pool(part.items, labels[order], order, part.unused)
+        return Pool(split.items, labels[order], order, split.unused)
 
     val = pool("val") if "val" in parts else None
     test = partial(pool, "test") if "test" in parts else None
@@ -419,8 +461,16 @@ def most_left_out(n_images: int, skip_broken: bool | None) -> int:
 def configured(
     pool: Pool, skip_broken: bool | None, image_size: int, levels: Levels | None
 ) -> Pool:
-    """The pool with settings. DataError if more images are of unread formats than may
-    be left out.
+    """The pool with settings.
+
+    Args:
+        pool: as the source gives it.
+        skip_broken: as in DataConfig.
+        image_size: side in pixels.
+        levels: see reading.py.
+
+    Raises:
+        DataError: if more images are of unread formats than may be left out.
     """
     unread = [item for item in pool.unused if is_unread_image(item.path)]
     n_images = len(pool) + len(unread)

@@ -63,20 +63,21 @@ def save_left_out(folder: Path, left_out: Sequence[SkippedFile]) -> None:
     if not left_out:
         path.unlink(missing_ok=True)
         return
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(
         [SkippedFile._fields, *(map(printable, item) for item in left_out)]
     )
-    write_text(path, text.getvalue())
+    write_text(path, buffer.getvalue())
 
 
 def printable(name: str) -> str:
-    """The name with escapes for control characters and for what UTF-8 cannot encode: it
-    may hold any bytes.
+    """The name with escapes for what cannot be printed: it may hold any bytes.
+
+    These are control characters and what UTF-8 cannot encode.
     """
     return re.sub(
         r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]",
-        lambda one: one[0].encode("unicode_escape").decode(),
+        lambda match: match[0].encode("unicode_escape").decode(),
         name,
     )
 
@@ -95,17 +96,18 @@ def formats() -> tuple[str, ...]:
 @functools.cache
 def image_endings() -> frozenset[str]:
     """File endings of all formats that are read, such as .png, in lower case."""
-    known = formats()
+    format_names = formats()
     return frozenset(
         ending
-        for ending, kind in Image.registered_extensions().items()
-        if kind in known
+        for ending, format_name in Image.registered_extensions().items()
+        if format_name in format_names
     )
 
 
 def why_unread(path: str | Path) -> str | None:
-    """Why a file is not read, if its ending is not that of an image; None for another
-    file.
+    """Why a file is not read, if its ending is not that of an image.
+
+    None for another file.
     """
     ending = Path(path).suffix.lower()
     if ending in image_endings():
@@ -122,8 +124,9 @@ def why_unread(path: str | Path) -> str | None:
 
 
 def is_unread_image(path: str | Path) -> bool:
-    """Whether a file is an image that is not read: of an unread format, or without an
-    ending that is known.
+    """Whether a file is an image that is not read.
+
+    Its format is not read, or its ending is not known.
     """
     ending = Path(path).suffix.lower()
     if ending in image_endings() or UNREAD.fullmatch(ending):
@@ -136,11 +139,16 @@ def is_unread_image(path: str | Path) -> bool:
 
 @contextlib.contextmanager
 def opened(file: Path | bytes, draft: int | None = None) -> Iterator[Image.Image]:
-    """Open an image, and read only its header. file: its path or its content.
+    """Open an image, and read only its header.
 
-    draft: side in pixels to which a JPEG may be reduced while it is decoded. DataError,
-    with a short reason, for images of more than MOST_BYTES and any exception inside:
-    Pillow's readers raise those of all kinds for damaged files.
+    Args:
+        file: its path or its content.
+        draft: side in pixels to which a JPEG may be reduced while it is decoded.
+
+    Raises:
+        DataError: with a short reason, for images of more than MOST_BYTES and any
+            exception inside: Pillow's readers raise those of all kinds for damaged
+            files.
     """
     try:
         stream = io.BytesIO(file) if isinstance(file, bytes) else open_regular(file)
@@ -178,8 +186,14 @@ def opened(file: Path | bytes, draft: int | None = None) -> Iterator[Image.Image
 
 
 def check_size(size: tuple[int, int], n_bytes: int = 9) -> None:
-    """DataError for an image that would take more than MOST_BYTES. n_bytes: for each
-    pixel.
+    """Check that an image fits into memory.
+
+    Args:
+        size: width and height in pixels.
+        n_bytes: for each pixel.
+
+    Raises:
+        DataError: for an image that would take more than MOST_BYTES.
     """
     most = MOST_BYTES // n_bytes
     if size[0] * size[1] > most:
@@ -192,8 +206,13 @@ def check_size(size: tuple[int, int], n_bytes: int = 9) -> None:
 def read_image(
     file: Path | bytes, image_size: int, levels: Levels | None = None
 ) -> Tensor:
-    """Read one file, upright, as `fitted` returns it: uint8 (3, image_size,
-    image_size). DataError, the reason only.
+    """Read one file, upright, as `fitted` returns it.
+
+    Returns:
+        uint8 (3, image_size, image_size).
+
+    Raises:
+        DataError: with the reason only.
     """
     with opened(file, draft=JPEG_SCALE * image_size) as image:
         ImageOps.exif_transpose(image, in_place=True)
@@ -203,14 +222,21 @@ def read_image(
 def load_image(
     path: str | Path, image_size: int | None = None, levels: Levels | None = None
 ) -> Image.Image:
-    """Read an image file as a search reads it: upright by EXIF, 8 bits, RGB,
-    transparent pixels on white.
+    """Read an image file as a search reads it.
 
-    As `loader` of torchvision's ImageFolder, it gives a training the pixels of a
-    search. image_size: side in pixels, to which the shorter side is resized before the
-    center is cropped. None keeps the size. levels: those that become black and white in
-    images with more than 8 bits, by default 0 and 65535. DataError for a file that
-    cannot be read.
+    The image is upright by EXIF, of 8 bits, in RGB, with transparent pixels on white.
+    As `loader` of torchvision's ImageFolder, this function gives a training the pixels
+    of a search.
+
+    Args:
+        path: the file.
+        image_size: side in pixels, to which the shorter side is resized before the
+            center is cropped. None keeps the size.
+        levels: those that become black and white in images with more than 8 bits, by
+            default 0 and 65535.
+
+    Raises:
+        DataError: for a file that cannot be read.
     """
     try:
         if image_size is not None:
@@ -241,8 +267,9 @@ def in_rgb(image: Image.Image, levels: Levels | None = None) -> Image.Image:
 
 
 def fitted(image: Image.Image, image_size: int, levels: Levels | None = None) -> Tensor:
-    """An upright Pillow image in_rgb, the shorter side resized, centre cropped:
-    torchvision's Resize and CenterCrop.
+    """An upright Pillow image in_rgb, the shorter side resized, centre cropped.
+
+    This is done by torchvision's Resize and CenterCrop.
     """
     check_size((image_size, image_size * max(image.size) // min(image.size)))
     pixels = TF.pil_to_tensor(
@@ -257,10 +284,15 @@ def is_deep(image: Image.Image) -> bool:
 
 
 def to_8_bits(values: np.ndarray, levels: Levels | None = None) -> np.ndarray:
-    """Convert levels of any shape to uint8. levels: by default 0 to 1 for floating
-    point, else 0 to 65535.
+    """Convert levels of any shape to uint8.
 
-    DataError for values that are not finite, or outside of the default levels.
+    Args:
+        values: the levels.
+        levels: those that become black and white, by default 0 and 1 for floating
+            point, else 0 and 65535.
+
+    Raises:
+        DataError: for values that are not finite, or outside of the default levels.
     """
     if values.dtype == np.uint8:
         return values
@@ -268,10 +300,10 @@ def to_8_bits(values: np.ndarray, levels: Levels | None = None) -> np.ndarray:
         raise DataError("its levels must be finite numbers")
     low, high = levels or ((0, 1) if values.dtype.kind == "f" else (0, 65535))
     if levels is None and not low <= values.min() <= values.max() <= high:
-        found = f"got {values.min():.7g} to {values.max():.7g}"
+        extremes = f"got {values.min():.7g} to {values.max():.7g}"
         remedy = "give those that become black and white with --levels LOW,HIGH"
         raise DataError(
-            f"levels of {values.dtype} must be in [{low}, {high}], {found}; {remedy}"
+            f"levels of {values.dtype} must be in [{low}, {high}], {extremes}; {remedy}"
         )
     scaled = values.astype(np.float64)
     # In place, for the memory of large images.

@@ -30,51 +30,60 @@ COMMENT = re.compile(r"(^|\s)#.*")
 
 @dataclass(frozen=True)
 class Splits:
-    """Pools of a source's images, each in the order of its source. test is the source's
-    own, if it has one.
-
-    available: all training images without the test split. train is a part of it, and
-    val unless the source has its own.
-    """
+    """Pools of a source's images, each in the order of its source."""
 
     available: Pool
+    """All training images without the test split."""
     train: Pool
+    """A part of the available images."""
     val: Pool
+    """A part of the available images, unless the source has its own."""
     test: Callable[[], Pool]
+    """Opens the test images: the source's own, if it has some."""
 
 
 def split(
     source: Source, train_size: int | None, val_size: int | None, seed: int
 ) -> Splits:
-    """Split by class shares, or at random if images have several labels: test first,
-    then validation, then training.
+    """Split a source: test first, then validation, then training.
 
-    None: a fifth for validation, the rest for training. Only the seed decides the test
-    split. DataError for bad sizes.
+    Splits have the shares of the classes, or are random if images have several labels.
+    Only the seed decides the test split.
+
+    Args:
+        source: the images.
+        train_size: number of training images; None takes the rest.
+        val_size: number of validation images; None takes a fifth.
+        seed: decides which images go into which split.
+
+    Raises:
+        DataError: for bad sizes.
     """
     available = source.train
     test = source.test
     val = source.val
     parts = [
         name
-        for name, own in (("train", None), ("val", val), ("test", test))
-        if own is None
+        for name, provided in (("train", None), ("val", val), ("test", test))
+        if provided is None
     ]
     _check_classes(source, parts)
     if test is None:
         size = source.test_size or _default_size(source, available)
         drawn, available = _take(
-            source, available, size, keep=len(parts) - 1, seed=seed, part="test"
+            source, available, size, keep=len(parts) - 1, seed=seed, name="test"
         )
     if val is not None:
-        val = _take(source, val, val_size, keep=0, seed=seed, part="val")[0]
-        rest = available
+        val = _take(source, val, val_size, keep=0, seed=seed, name="val")[0]
+        remaining = available
     else:
         val_size = val_size or _default_size(source, available)
-        val, rest = _take(source, available, val_size, keep=1, seed=seed, part="val")
+        val, remaining = _take(
+            source, available, val_size, keep=1, seed=seed, name="val"
+        )
     return Splits(
         available,
-        take_training(source, rest, train_size, seed),
+        take_training(source, remaining, train_size, seed),
         val,
         test or (lambda: drawn),
     )
@@ -86,21 +95,21 @@ def _check_classes(source: Source, parts: Sequence[str]) -> None:
     n_strata = task.n_strata(len(source.class_names))
     counts = np.bincount(task.strata(source.train.labels), minlength=n_strata)
     fewest = int(counts.min())
-    what = source.name
+    subject = source.name
     if n_strata > 1:
-        what = f"the class {source.class_names[counts.argmin()]!r} of {what}"
+        subject = f"the class {source.class_names[counts.argmin()]!r} of {subject}"
     if fewest < len(parts):
         needed = (
             f"has {counted(fewest, 'image')}, but needs one each for {', '.join(parts)}"
         )
         raise DataError(
-            f"{what} {needed}; add some, or choose classes without it (--classes)"
+            f"{subject} {needed}; add some, or choose classes without it (--classes)"
         )
 
 
 def take_training(source: Source, pool: Pool, size: int | None, seed: int) -> Pool:
     """The training images, or `size` of them, stratified."""
-    return _take(source, pool, size, keep=0, seed=seed, part="train")[0]
+    return _take(source, pool, size, keep=0, seed=seed, name="train")[0]
 
 
 def _default_size(source: Source, pool: Pool) -> int:
@@ -109,12 +118,20 @@ def _default_size(source: Source, pool: Pool) -> int:
 
 
 def _take(
-    source: Source, pool: Pool, size: int | None, *, keep: int, seed: int, part: str
+    source: Source, pool: Pool, size: int | None, *, keep: int, seed: int, name: str
 ) -> tuple[Pool, Pool]:
-    """Take `size` images, at least one of each stratum, and leave at least `keep` of
-    each; None takes all.
+    """Take some images, at least one of each stratum.
 
-    Returns both pools.
+    Args:
+        source: for its name in messages.
+        pool: the images.
+        size: how many to take; None takes all.
+        keep: how many of each stratum to leave at least.
+        seed: decides which images are taken.
+        name: of the split, for messages.
+
+    Returns:
+        The pool of these images, and the pool of the others.
     """
     if size is None:
         return pool, pool.take(np.arange(0))
@@ -127,7 +144,7 @@ def _take(
         fewest = f"{n_strata}, one image{' for each class' if n_strata > 1 else ''}"
         largest = f"{most}, the number that {source.name} has left for it"
         raise DataError(
-            f"{part}_size must lie between {fewest}, and {largest}, got {size}"
+            f"{name}_size must lie between {fewest}, and {largest}, got {size}"
         )
     rng = np.random.default_rng(seed)
     shares = _shares(counts, counts - keep, size)
@@ -139,11 +156,11 @@ def _take(
     )
     if task.is_empty(pool.labels[chosen]):
         raise DataError(
-            f"no image drawn for {part} has a label: choose a larger split, or another"
+            f"no image drawn for {name} has a label: choose a larger split, or another"
             " split seed"
         )
-    rest = np.setdiff1d(np.arange(len(pool)), chosen)
-    return pool.take(np.sort(chosen)), pool.take(rest)
+    remaining = np.setdiff1d(np.arange(len(pool)), chosen)
+    return pool.take(np.sort(chosen)), pool.take(remaining)
 
 
 def _shares(counts: np.ndarray, limits: np.ndarray, size: int) -> np.ndarray:
@@ -169,15 +186,21 @@ def shipped_class_lists() -> list[str]:
 
 
 def keep_classes(source: Source, listed_in: str) -> Source:
-    """Keep only the classes of a list, in the test split too, renumbered in their old
-    order.
+    """Keep only the classes of a list, renumbered in their old order.
 
-    listed_in: the name of a shipped list, or a text file with one class per line: its
-    name, or its position, from 0, in the order of the data set's classes (for a folder:
-    sorted by name). Names take precedence over positions; empty lines and comments
-    after a # are ignored. DataError for other files.
+    This holds for the test split too.
+
+    Args:
+        source: the images.
+        listed_in: the name of a shipped list, or a text file with one class per line:
+            its name, or its position, from 0, in the order of the data set's classes
+            (for a folder: sorted by name). Names take precedence over positions; empty
+            lines and comments after a # are ignored.
+
+    Raises:
+        DataError: for other files.
     """
-    keep = _listed_classes(source, listed_in)
+    keep = _read_classes(source, listed_in)
     kept = source.map(lambda pool: pool.keep(keep))
     test_size = source.test_size
     if test_size is not None:
@@ -192,13 +215,13 @@ def keep_classes(source: Source, listed_in: str) -> Source:
     )
 
 
-def _listed_classes(source: Source, listed_in: str) -> list[int]:
+def _read_classes(source: Source, listed_in: str) -> list[int]:
     shipped = shipped_class_lists()
     try:
         if listed_in in shipped:
-            text = files("hba.data").joinpath(listed_in + ENDING).read_text("utf-8")
+            content = files("hba.data").joinpath(listed_in + ENDING).read_text("utf-8")
         else:
-            text = read_text(Path(listed_in))
+            content = read_text(Path(listed_in))
     except (OSError, UnicodeDecodeError) as error:
         remedy = f"give a text file or one of: {', '.join(shipped)}"
         raise DataError(
@@ -209,17 +232,19 @@ def _listed_classes(source: Source, listed_in: str) -> list[int]:
     by_text |= {name: number for number, name in enumerate(source.class_names)}
     lines = [
         composed(line)
-        for line in (COMMENT.sub("", line).strip(" \t") for line in text.splitlines())
+        for line in (
+            COMMENT.sub("", line).strip(" \t") for line in content.splitlines()
+        )
         if line
     ]
     if unknown := [line for line in lines if line not in by_text]:
-        known = (
+        allowed = (
             f"names such as {source.class_names[0]!r} and numbers from 0 to"
             f" {len(source.class_names) - 1}"
         )
         raise DataError(
             f"{listed_in} has {unknown[0]!r}, which is no class of {source.name}: they"
-            f" have {known}"
+            f" have {allowed}"
         )
     keep = sorted({by_text[line] for line in lines})
     if len(keep) < 2:

@@ -44,27 +44,39 @@ SPLITS_FILE = "dataset_dict.json"
 
 
 def find_column(
-    role: Role, columns: Columns, there: Sequence[str], data: object
+    role: Role, columns: Columns, names: Sequence[str], data: object
 ) -> str:
-    """The column that was given, or the one with a usual name. DataError if there is
-    none, or several.
+    """The column that was given, or the one with a usual name.
+
+    Args:
+        role: what the column holds.
+        columns: names that were given.
+        names: of all columns.
+        data: the table, for messages.
+
+    Raises:
+        DataError: if there is none, or several.
     """
-    given = columns[role]
+    chosen = columns[role]
     usual = NAMES[role]
-    wanted = composed(given or "")
-    found = [
+    chosen_name = composed(chosen or "")
+    matches = [
         name
-        for name in there
-        if (composed(name) == wanted if given else name.strip().casefold() in usual)
+        for name in names
+        if (
+            composed(name) == chosen_name
+            if chosen
+            else name.strip().casefold() in usual
+        )
     ]
-    if len(found) == 1:
-        return found[0]
+    if len(matches) == 1:
+        return matches[0]
     meant = (
-        f"column {given!r}{did_you_mean(given, there)}"
-        if given
+        f"column {chosen!r}{did_you_mean(chosen, names)}"
+        if chosen
         else f"single column called {NAMES[role][0]}"
     )
-    shown = first_of([repr(name) for name in there], 8)
+    shown = first_of([repr(name) for name in names], 8)
     raise DataError(
         f"{data} has no {meant}: choose one by --{role}-column; columns: {shown}"
     )
@@ -78,23 +90,32 @@ def table_source(
     image_ending: str | None,
     skip_broken: bool | None,
 ) -> Source:
-    """The images of a CSV or Parquet file. Relative paths are relative to the file's
-    folder, or to image_folder in it.
+    """The images of a CSV or Parquet file.
 
     Classes are sorted by name and images by class and path, so the order of rows does
     not matter. Training and validation images must exist, but none is opened.
-    separator: between the labels in a cell. image_ending: of files, which the paths
-    lack. DataError for an unusable table.
+
+    Args:
+        file: the table.
+        columns: names that were given.
+        separator: between the labels in a cell.
+        image_folder: folder that relative paths are relative to, itself relative to the
+            folder of the file; None for the latter.
+        image_ending: of files, which the paths lack.
+        skip_broken: as in DataConfig, for files that are missing.
+
+    Raises:
+        DataError: for an unusable table.
     """
     table = _read(file)
-    there = list(map(str, table.columns))
-    path = find_column("path", columns, there, file)
-    label = find_column("label", columns, there, file)
+    column_names = list(map(str, table.columns))
+    path = find_column("path", columns, column_names, file)
+    label = find_column("label", columns, column_names, file)
     has_splits = columns["split"] or any(
-        name.strip().casefold() in NAMES["split"] for name in there
+        name.strip().casefold() in NAMES["split"] for name in column_names
     )
     split = (
-        find_column("split", columns, there, file)
+        find_column("split", columns, column_names, file)
         if has_splits and columns["split"] != NO_SPLITS
         else None
     )
@@ -102,13 +123,14 @@ def table_source(
     roles = ["train"] * len(table) if split is None else table[split]
     folder = file.parent.absolute() / (image_folder or "")
     ending = image_ending or ""
-    ending = ending if not ending or ending.startswith(".") else f".{ending}"
+    if ending and not ending.startswith("."):
+        ending = f".{ending}"
     for number, named, cell, role in zip(
         table.index, table[path], table[label], roles, strict=True
     ):
         where = f"row {number} of {file}"
-        given = str(named) if isinstance(named, int) else named
-        if isinstance(given, dict | bytes):
+        path_text = str(named) if isinstance(named, int) else named
+        if isinstance(path_text, dict | bytes):
             remedy = (
                 "datasets.load_dataset('parquet',"
                 f" data_files={str(file)!r}).save_to_disk(DIR)"
@@ -117,38 +139,41 @@ def table_source(
                 f"{file} must hold paths, but has images in {path!r}; use {remedy} and"
                 " give DIR"
             )
-        if not (isinstance(given, str) and isinstance(role, str)):
+        if not (isinstance(path_text, str) and isinstance(role, str)):
             raise DataError(
                 f"{where} has no text as {path!r} or {split!r}: fill it, or remove"
                 " the row"
             )
-        if "\n" in f"{given}{cell}":
+        if "\n" in f"{path_text}{cell}":
             raise DataError(
                 f"{where} has a line break in a cell: close the quotation mark before"
                 " it, or remove it"
             )
-        place = Path(os.path.normpath(folder / composed(f"{given}{ending}")))
-        if any(place in part for part in parts.values()):
+        place = Path(os.path.normpath(folder / composed(f"{path_text}{ending}")))
+        if any(place in rows for rows in parts.values()):
             # The image could be in training and test.
             raise DataError(
-                f"{where} has {given!r}, which an earlier row has too: keep one"
+                f"{where} has {path_text!r}, which an earlier row has too: keep one"
             )
         parts.setdefault(split_role(role, file), {})[place] = classes_of(
             cell, separator, where
         )
     if separator is not None and all(
-        len(classes) < 2 for part in parts.values() for classes in part.values()
+        len(classes) < 2 for rows in parts.values() for classes in rows.values()
     ):
         raise DataError(
             f"no cell of column {label!r} of {file} has two labels with {separator!r}"
             " between them"
         )
     fact = f"columns: images from {path!r}, classes from {label!r}"
-    fact += "" if split is None else f", splits from {split!r}"
-    how = skip_broken, fact, separator is not None
-    return source_of(
-        file, {role: partial(_part, file, part, *how) for role, part in parts.items()}
-    )
+    if split is not None:
+        fact += f", splits from {split!r}"
+    is_multi = separator is not None
+    readers = {
+        role: partial(_part, file, rows, skip_broken, fact, is_multi)
+        for role, rows in parts.items()
+    }
+    return source_of(file, readers)
 
 
 def _read(file: Path) -> Any:
@@ -172,7 +197,9 @@ def _read(file: Path) -> Any:
                 n_skipped = len([*skipped])
                 opened.seek(0)
                 first = "".join(itertools.islice(opened, n_skipped, n_skipped + 1))
-            separator = next((one for one in SEPARATORS if one in first), ",")
+            separator = next(
+                (candidate for candidate in SEPARATORS if candidate in first), ","
+            )
             if named := re.fullmatch(r"sep=(.)\s*", first, re.IGNORECASE):
                 # The first line of a spreadsheet's file may name the separator.
                 n_skipped = n_skipped + 1
@@ -210,7 +237,7 @@ def _read(file: Path) -> Any:
 
 def _part(
     file: Path,
-    part: Mapping[Path, tuple[str, ...]],
+    rows: Mapping[Path, tuple[str, ...]],
     skip_broken: bool | None,
     fact: str,
     is_multi: bool,
@@ -218,37 +245,37 @@ def _part(
     """The images of one split, sorted by class and path. DataError for missing ones,
     unless they may be left out.
     """
-    part = {_existing(path): names for path, names in part.items()}
-    paths = sorted(part, key=lambda path: (part[path], path.parts))
-    found = [path for path in paths if path.is_file()]
-    missing = [str(path) for path in sorted({*paths} - {*found})]
-    text = (
+    rows = {_find_file(path): names for path, names in rows.items()}
+    paths = sorted(rows, key=lambda path: (rows[path], path.parts))
+    existing = [path for path in paths if path.is_file()]
+    missing = [str(path) for path in sorted({*paths} - {*existing})]
+    problem = (
         f"{len(missing):,} of the {counted(len(paths), 'image')} of {file} cannot be"
         f" found: {first_of(missing)}"
     )
-    if len(missing) > most_left_out(len(paths), skip_broken) or not found:
+    if len(missing) > most_left_out(len(paths), skip_broken) or not existing:
         remedy = (
             "--image-folder and --image-ending say where files are, --skip-broken"
             " leaves them out"
         )
         raise DataError(
-            f"{text}; mend the table, whose paths begin at {file.parent}: {remedy}"
+            f"{problem}; mend the table, whose paths begin at {file.parent}: {remedy}"
         )
-    if lost := {name for path in paths for name in part[path]} - {
-        name for path in found for name in part[path]
+    if lost := {name for path in paths for name in rows[path]} - {
+        name for path in existing for name in rows[path]
     }:
         raise DataError(
-            f"{text}, which leaves none of the class {min(lost)!r}; mend the table, or"
-            " remove this class"
+            f"{problem}, which leaves none of the class {min(lost)!r}; mend the table,"
+            " or remove this class"
         )
-    classes = [part[path] for path in found]
-    folder = Path(os.path.commonpath([path.parent for path in found]))
-    items = FileItems.of(folder, found, list(map(", ".join, classes)))
+    classes = [rows[path] for path in existing]
+    folder = Path(os.path.commonpath([path.parent for path in existing]))
+    items = FileItems.of(folder, existing, list(map(", ".join, classes)))
     unused = tuple(SkippedFile(path, "no such file") for path in missing)
     return Part(items, classes, unused, facts=(fact,), is_multi=is_multi)
 
 
-def _existing(path: Path) -> Path:
+def _find_file(path: Path) -> Path:
     """The file of that name, whose accents may be written in any of Unicode's forms; if
     there is none, the path.
     """
@@ -261,13 +288,20 @@ def _existing(path: Path) -> Path:
 def saved_source(
     folder: Path, columns: Columns, separator: str | None = None
 ) -> Source:
-    """A dataset that `datasets.Dataset.save_to_disk` has saved, with its splits where
-    it has some.
+    """A dataset that `datasets.Dataset.save_to_disk` has saved.
 
-    Images are ordered as in source_of. The classes of a ClassLabel keep their order;
-    others are sorted as text. Several labels are a list, or text with a separator.
-    Other splits than train, val and test, and a test split without labels, are left
-    out; a fact of the source says so. DataError if unusable.
+    It has its splits where it has some. Images are ordered as in source_of. The classes
+    of a ClassLabel keep their order; others are sorted as text. Other splits than
+    train, val and test, and a test split without labels, are left out; a fact of the
+    source says so.
+
+    Args:
+        folder: where it was saved.
+        columns: names that were given.
+        separator: between several labels in a text; None if they are a list.
+
+    Raises:
+        DataError: for an unusable dataset.
     """
     places = {"train": folder}
     splits_file = folder / SPLITS_FILE
@@ -279,42 +313,48 @@ def saved_source(
             raise DataError(
                 f"cannot read {splits_file} ({reason_of(error)}); save it anew"
             ) from None
-        others = [name for name in names if split_called(name) is None]
-        facts += [f"splits that are not used: {', '.join(others)}"] if others else []
+        unused_names = [name for name in names if split_called(name) is None]
+        if unused_names:
+            facts.append(f"splits that are not used: {', '.join(unused_names)}")
         places = {
             split_role(name, folder): folder / name
             for name in names
-            if name not in others
+            if name not in unused_names
         }
     # What cannot be read of a test split is said when it is used.
     with contextlib.suppress(DataError):
         if "test" in places and all(
-            one in (None, -1)
-            for one in _saved(places["test"], columns, separator).labels
+            label in (None, -1)
+            for label in _read_saved(places["test"], columns, separator).labels
         ):
             facts.append("the test split has no labels, so it is not used")
             del places["test"]
     read = {
-        role: partial(_saved_part, place, columns, separator, tuple(facts))
+        role: partial(_read_saved_part, place, columns, separator, tuple(facts))
         for role, place in places.items()
     }
     return source_of(folder, read)
 
 
 class _Saved(NamedTuple):
-    """labels: texts, numbers or lists of them; of a ClassLabel, its names, None for a
-    missing one. own: all names.
-    """
+    """A dataset that `datasets` has saved, with the labels of its images."""
 
     dataset: Any
     image: str
+    """Name of the column of images."""
     label: str
+    """Name of the column of labels."""
     labels: Sequence[Any]
-    own: tuple[str, ...]
+    """Texts, numbers or lists of them; of a ClassLabel, its names, None for a missing
+    one.
+    """
+    class_names: tuple[str, ...]
+    """All names of a ClassLabel; () for other labels."""
     is_multi: bool
+    """Whether an image may have several labels."""
 
 
-def _saved(folder: Path, columns: Columns, separator: str | None) -> _Saved:
+def _read_saved(folder: Path, columns: Columns, separator: str | None) -> _Saved:
     """Reads no image."""
     datasets = import_extra("datasets", "datasets", f"the saved dataset {folder}")
     try:
@@ -335,13 +375,15 @@ def _saved(folder: Path, columns: Columns, separator: str | None) -> _Saved:
         if isinstance(inner[name], datasets.Image)
     }
 
-    def find(role: Role, kind: type, others: Sequence[str]) -> str:
-        found = [name for name, feature in inner.items() if isinstance(feature, kind)]
-        is_clear = len(found) == 1 and columns[role] is None
+    def find(role: Role, feature_type: type, candidates: Sequence[str]) -> str:
+        matches = [
+            name for name, feature in inner.items() if isinstance(feature, feature_type)
+        ]
+        is_clear = len(matches) == 1 and columns[role] is None
         return (
-            found[0]
+            matches[0]
             if is_clear
-            else find_column(role, columns, others or found, folder)
+            else find_column(role, columns, candidates or matches, folder)
         )
 
     image = find("path", datasets.Image, ())
@@ -349,25 +391,27 @@ def _saved(folder: Path, columns: Columns, separator: str | None) -> _Saved:
         "label", datasets.ClassLabel, [name for name in features if name != image]
     )
     values = dataset.select_columns([label])[:][label]
-    own = tuple(map(composed, getattr(inner[label], "names", ())))
+    class_names = tuple(map(composed, getattr(inner[label], "names", ())))
     is_list = inner[label] is not features[label]
     if is_list and separator is not None:
         raise DataError(
             f"column {label!r} of {folder} has lists of labels; omit --label-separator"
         )
 
-    def named(value: Any) -> Any:
+    def name_of(value: Any) -> Any:
         if isinstance(value, list):
-            return [named(one) for one in value]
+            return [name_of(item) for item in value]
         # A ClassLabel marks a missing class as -1.
-        return value if not own else None if value in (None, -1) else own[value]
+        if not class_names:
+            return value
+        return None if value in (None, -1) else class_names[value]
 
     return _Saved(
         dataset,
         image,
         label,
-        [*map(named, values)],
-        own,
+        [*map(name_of, values)],
+        class_names,
         is_list or separator is not None,
     )
 
@@ -382,33 +426,33 @@ def _inner(feature: Any) -> Any:
     return feature if isinstance(inner, dict) else inner
 
 
-def _saved_part(
+def _read_saved_part(
     folder: Path, columns: Columns, separator: str | None, facts: tuple[str, ...]
 ) -> Part:
     from datasets import Image
 
-    found = _saved(folder, columns, separator)
+    saved = _read_saved(folder, columns, separator)
     names = [
-        classes_of(value, separator, f"number {n} of {folder}")
-        for n, value in enumerate(found.labels)
+        classes_of(value, separator, f"number {number} of {folder}")
+        for number, value in enumerate(saved.labels)
     ]
     encoded = (
-        found.dataset.select_columns([found.image])
-        .cast_column(found.image, Image(decode=False))
+        saved.dataset.select_columns([saved.image])
+        .cast_column(saved.image, Image(decode=False))
         .flatten()
     )
     encoded = encoded.rename_columns(
-        {f"{found.image}.bytes": "bytes", f"{found.image}.path": "path"}
+        {f"{saved.image}.bytes": "bytes", f"{saved.image}.path": "path"}
     )
     paths = np.array([os.fsencode(path or "") for path in encoded["path"]])
     items = FileItems(
         folder, paths, tuple(map(", ".join, names)), encoded, can_stream=False
     )
-    fact = f"columns: images from {found.image!r}, classes from {found.label!r}"
+    fact = f"columns: images from {saved.image!r}, classes from {saved.label!r}"
     return Part(
         items,
         names,
-        class_names=found.own,
+        class_names=saved.class_names,
         facts=(fact, *facts),
-        is_multi=found.is_multi,
+        is_multi=saved.is_multi,
     )

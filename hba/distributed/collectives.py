@@ -48,11 +48,13 @@ T = TypeVar("T")
 
 @contextlib.contextmanager
 def joined() -> Iterator[None]:
-    """Use around hba.search and hba.evaluate: the processes that torchrun has started
-    compute together.
+    """The processes that torchrun has started compute together in this context.
 
-    Does nothing without torchrun or for one process. An existing process group is kept.
-    RunError for lost processes.
+    Use it around hba.search and hba.evaluate. Does nothing without torchrun or for one
+    process. An existing process group is kept.
+
+    Raises:
+        RunError: for lost processes.
     """
     is_new = not (dist.is_available() and dist.is_initialized())
     if is_new and launched().size == 1:
@@ -75,18 +77,20 @@ def joined() -> Iterator[None]:
 
 
 def collective(function: Callable[..., object], *arguments: Any) -> None:
-    """Call a function of torch.distributed. Raises a RunError of one line if the other
-    processes do not answer.
+    """Call a function of torch.distributed.
+
+    Raises:
+        RunError: of one line, if the other processes do not answer.
     """
     try:
         function(*arguments)
     except RuntimeError as error:
         reason = str(error).strip().rpartition("\n")[2]
-        text = (
+        message = (
             f"{GONE}; see the messages of all processes, and resume with --resume"
             f" ({reason})"
         )
-        raise RunError(text) from error
+        raise RunError(message) from error
 
 
 def share_tensors(tensors: Iterable[Tensor]) -> None:
@@ -96,31 +100,33 @@ def share_tensors(tensors: Iterable[Tensor]) -> None:
 
 
 def broadcast_from_rank0(make: Callable[[], T]) -> T:
-    """Call the function on rank 0 alone, and return its result everywhere. Its HbaError
-    is raised everywhere.
+    """Call the function on rank 0 alone, and return its result everywhere.
+
+    Its HbaError is raised everywhere.
     """
     if size() == 1:
         return make()
-    found: list[tuple[T | None, HbaError | None]] = [(None, None)]
+    outcome: list[tuple[T | None, HbaError | None]] = [(None, None)]
     if is_first():
         try:
-            found = [(make(), None)]
+            outcome = [(make(), None)]
         except HbaError as error:
-            found = [(None, error)]
-    collective(dist.broadcast_object_list, found)
-    made, refused = found[0]
+            outcome = [(None, error)]
+    collective(dist.broadcast_object_list, outcome)
+    result, refused = outcome[0]
     if refused is not None:
         raise refused
-    return made  # type: ignore[return-value]
+    return result  # type: ignore[return-value]
 
 
 def rank0_first(make: Callable[[], T]) -> T:
-    """Call the function everywhere, but first on rank 0, whose HbaError is raised
-    everywhere.
+    """Call the function everywhere, but first on rank 0.
+
+    An HbaError of rank 0 is raised everywhere.
     """
-    made: list[T] = []
-    broadcast_from_rank0(lambda: made.append(make()))
-    return made[0] if made else make()
+    results: list[T] = []
+    broadcast_from_rank0(lambda: results.append(make()))
+    return results[0] if results else make()
 
 
 @contextlib.contextmanager
@@ -133,8 +139,9 @@ def rank0_only(context: AbstractContextManager[object]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def signals_to_rank0() -> Iterator[None]:
-    """Within this context, only rank 0 reacts to Ctrl-C and SIGTERM, which torchrun
-    sends to all processes.
+    """Within this context, only rank 0 reacts to Ctrl-C and SIGTERM.
+
+    torchrun sends both to all processes.
     """
     if is_first() or threading.current_thread() is not threading.main_thread():
         yield
@@ -151,8 +158,10 @@ def signals_to_rank0() -> Iterator[None]:
 
 
 def local_device(name: str) -> torch.device:
-    """find_device for this process. SettingsError if two processes would compute on one
-    GPU.
+    """find_device for this process.
+
+    Raises:
+        SettingsError: if two processes would compute on one GPU.
     """
     if size() > 1 and name.startswith("cuda:"):
         raise SettingsError(
@@ -163,15 +172,20 @@ def local_device(name: str) -> torch.device:
 
 
 def check_alike(inputs: Mapping[str, str]) -> None:
-    """SettingsError in all processes if one has other inputs than rank 0. inputs: by a
-    name for the message.
+    """Check that all processes have the same inputs as rank 0.
+
+    Args:
+        inputs: by a name for the message.
+
+    Raises:
+        SettingsError: in all processes, if one has others.
     """
-    found = [inputs] * size()
+    all_inputs = [inputs] * size()
     if size() > 1:
-        collective(dist.all_gather_object, found, inputs)
-    for number, other in enumerate(found):
+        collective(dist.all_gather_object, all_inputs, inputs)
+    for number, other in enumerate(all_inputs):
         if differing := [
-            name for name, value in other.items() if value != found[0][name]
+            name for name, value in other.items() if value != all_inputs[0][name]
         ]:
             problem = (
                 f"the {differing[0]} must be the same in all processes, but differs"
@@ -184,8 +198,9 @@ def check_alike(inputs: Mapping[str, str]) -> None:
 
 
 def stop_requested_on_rank0(requested: Callable[[], bool], step: int) -> bool:
-    """Whether all processes stop before this step. Several processes ask rank 0 only
-    before every eighth step.
+    """Whether all processes stop before this step.
+
+    Several processes ask rank 0 only before every eighth step.
     """
     return (
         size() == 1 or step % STEPS_BETWEEN_QUESTIONS == 0
@@ -197,8 +212,9 @@ _n_repeats = 1
 
 @contextlib.contextmanager
 def n_repeats(n: int) -> Iterator[None]:
-    """Within this context, a batch has every image n times: the whole batch, then the
-    whole batch again, ...
+    """Within this context, a batch has every image n times.
+
+    It is the whole batch, then the whole batch again, ...
     """
     global _n_repeats
     before = _n_repeats
@@ -209,11 +225,17 @@ def n_repeats(n: int) -> Iterator[None]:
         _n_repeats = before
 
 
-def draw_then_shard(n: int, draw: Callable[[int], Tensor], dim: int = 0) -> Tensor:
-    """Call `draw` with the size of the whole batch, and keep the rows of this process's
-    n images, along dim.
+def draw_then_shard(
+    n_images: int, draw: Callable[[int], Tensor], dim: int = 0
+) -> Tensor:
+    """Draw for the whole batch, and keep the rows of this process's images.
+
+    Args:
+        n_images: number of images of this process.
+        draw: called with the number of images of the whole batch.
+        dim: along which images are.
     """
-    return draw(n) if size() == 1 else local_shard(draw(n * size()), dim)
+    return draw(n_images) if size() == 1 else local_shard(draw(n_images * size()), dim)
 
 
 def local_shard(rows: Tensor, dim: int = 0) -> Tensor:
@@ -225,16 +247,21 @@ def local_shard(rows: Tensor, dim: int = 0) -> Tensor:
 
 
 def all_gather(rows: Tensor) -> Tensor:
-    """Gather rows (B / N, ...) of all N processes in the order of the whole batch (B,
-    ...), without a graph.
+    """Gather the rows of all processes, without a graph.
+
+    Args:
+        rows: (B / N, ...) of each of N processes.
+
+    Returns:
+        Rows (B, ...) in the order of the whole batch.
     """
     if size() == 1:
         return rows
     rows = rows.detach().contiguous()
-    parts = [torch.empty_like(rows) for _ in range(size())]
-    collective(dist.all_gather, parts, rows)
+    by_process = [torch.empty_like(rows) for _ in range(size())]
+    collective(dist.all_gather, by_process, rows)
     return torch.stack(
-        [part.unflatten(0, (_n_repeats, -1)) for part in parts], dim=1
+        [gathered.unflatten(0, (_n_repeats, -1)) for gathered in by_process], dim=1
     ).flatten(0, 2)
 
 
@@ -257,14 +284,18 @@ def means(tensors: Sequence[Tensor]) -> list[Tensor]:
     if size() == 1:
         return list(tensors)
     flat = mean(torch.cat([tensor.detach().flatten() for tensor in tensors]))
-    parts = flat.split([tensor.numel() for tensor in tensors])
-    return [part.view_as(tensor) for part, tensor in zip(parts, tensors, strict=True)]
+    pieces = flat.split([tensor.numel() for tensor in tensors])
+    return [
+        piece.view_as(tensor) for piece, tensor in zip(pieces, tensors, strict=True)
+    ]
 
 
 def average_gradients(parameters: Iterable[nn.Parameter]) -> None:
     """Replace the gradients of this process's images by those of the whole batch."""
     if size() == 1:
         return
-    gradients = [one.grad for one in parameters if one.grad is not None]
-    for gradient, found in zip(gradients, means(gradients), strict=True):
-        gradient.copy_(found)
+    gradients = [
+        parameter.grad for parameter in parameters if parameter.grad is not None
+    ]
+    for gradient, average in zip(gradients, means(gradients), strict=True):
+        gradient.copy_(average)

@@ -9,10 +9,12 @@ from hba.errors import SettingsError
 
 
 class ProcessInfo(NamedTuple):
-    """rank: of this process, from 0. size: how many processes there are."""
+    """The place of a process among those that compute together."""
 
     rank: int
+    """Of this process, from 0."""
     size: int
+    """How many processes there are."""
 
 
 GONE = "another process of this computation has ended, or does not answer"
@@ -46,25 +48,32 @@ def override_rank(world: ProcessInfo) -> Iterator[None]:
 
 
 def single_process() -> contextlib.AbstractContextManager[None]:
-    """Within this context, the process computes alone: the others do the same, or
-    nothing.
+    """Within this context, the process computes alone.
+
+    The others do the same, or nothing.
     """
     return override_rank(ONE)
 
 
-def check_single_process(what: str) -> None:
-    """SettingsError if several processes run something that only one can. what: its
-    name in the message.
+def check_single_process(task: str) -> None:
+    """Check that only one process runs something that cannot be shared.
+
+    Args:
+        task: its name in the message.
+
+    Raises:
+        SettingsError: if several processes run it.
     """
     if size() > 1:
         raise SettingsError(
-            f"{what} is made by one process, got {size()}; start one, without torchrun"
+            f"{task} is made by one process, got {size()}; start one, without torchrun"
         )
 
 
 def launched() -> ProcessInfo:
-    """The rank and size in torchrun's environment variables; ONE without torchrun, or
-    with one process.
+    """The rank and size in torchrun's environment variables.
+
+    ONE without torchrun, or with one process.
     """
     # All three, because schedulers set WORLD_SIZE for purposes of their own.
     if (

@@ -56,8 +56,9 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """F.batch_norm of (B, C, ...), in training mode with the statistics of the whole
-    batch.
+    """F.batch_norm of (B, C, ...).
+
+    In training mode, it uses the statistics of the whole batch.
     """
     if not training:
         return F.batch_norm(
@@ -65,12 +66,12 @@ def batch_norm(
         )
     # Like PyTorch's own function, which computes in single precision.
     exact = input.float() if input.dtype in (torch.bfloat16, torch.float16) else input
-    others = [0, *range(2, input.ndim)]
+    reduced = [0, *range(2, input.ndim)]
     count = input.numel() // input.shape[1] * size()
     shape = (1, -1, *[1] * (input.ndim - 2))
-    mean = all_sum(exact.sum(dim=others)) / count
+    mean = all_sum(exact.sum(dim=reduced)) / count
     centered = exact - mean.view(shape)
-    variance = all_sum(centered.square().sum(dim=others)) / count
+    variance = all_sum(centered.square().sum(dim=reduced)) / count
     if running_mean is not None and running_var is not None:
         with torch.no_grad():
             running_mean.lerp_(_value(mean).to(running_mean), momentum)
@@ -88,8 +89,10 @@ def batch_norm(
 def dropout(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """F.dropout of (B, ...), in training mode with a mask drawn for the whole batch; on
-    a CPU, that of one process.
+    """F.dropout of (B, ...).
+
+    In training mode, the mask is drawn for the whole batch; on a CPU, it is the mask
+    that one process would draw.
     """
     if not training or p in (0, 1):
         # PyTorch draws nothing then.
@@ -111,8 +114,9 @@ class _WholeBatch(TorchFunctionMode):
 
 
 def whole_batch_layers() -> contextlib.AbstractContextManager[object]:
-    """Within this context, F.batch_norm and F.dropout work on the batch of all
-    processes.
+    """Within this context, layers work on the batch of all processes.
+
+    These are F.batch_norm and F.dropout.
     """
     return _WholeBatch() if size() > 1 else contextlib.nullcontext()
 

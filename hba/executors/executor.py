@@ -34,15 +34,16 @@ from hba.utils.processes import check_can_start, obstacle, without_interrupts
 SECONDS_BETWEEN_REPORTS = 0.2
 """Interval at which the steps of other processes are reported while no task ends."""
 START_METHOD = next(
-    one
-    for one in ("forkserver", "spawn")
-    if one in multiprocessing.get_all_start_methods()
+    method
+    for method in ("forkserver", "spawn")
+    if method in multiprocessing.get_all_start_methods()
 )
-CONTEXT: BaseContext = torch.multiprocessing.get_context(START_METHOD)
-"""Copies of this process would share the state of PyTorch's threads, which have run
-already. A server, which has loaded modules and computed nothing, starts others in a
-fraction of a second.
+"""How processes start. Copies of this process would share the state of PyTorch's
+threads, which have run already. A server, which has loaded modules and computed
+nothing, starts others in a fraction of a second.
 """
+CONTEXT: BaseContext = torch.multiprocessing.get_context(START_METHOD)
+"""Starts processes by START_METHOD."""
 if START_METHOD == "forkserver":
     CONTEXT.set_forkserver_preload(
         [
@@ -55,7 +56,9 @@ if START_METHOD == "forkserver":
 
 Tensors = tuple[Tensor, ...]
 OnStep = Callable[[], None]
+"""Called after every step."""
 Results = Generator[tuple[int, Any]]
+"""The number and the result of each task."""
 TaskFunction = Callable[[Any, Any, OnStep], Any]
 """Called with a task, with what all tasks share, and with a function to be called after
 every step.
@@ -64,20 +67,25 @@ every step.
 
 @dataclass(frozen=True)
 class Shared:
-    """What all tasks of a run have in common.
-
-    value: must be picklable if the tasks run elsewhere. tensors: in memory that
-    processes share, if it suffices. prepare: a function at the top level of a module,
-    called once in each process with both; every task gets its result.
-    """
+    """What all tasks of a run have in common."""
 
     value: Any = None
+    """Must be picklable if the tasks run elsewhere."""
     tensors: Tensors = ()
+    """In memory that processes share, if it suffices."""
     prepare: Callable[[Any, Tensors], Any] = lambda value, tensors: value
+    """A function at the top level of a module, called once in each process with both;
+    every task gets its result.
+    """
 
 
 class Executor:
-    """Runs tasks. device: of each task. n_jobs: tasks at a time."""
+    """Runs tasks.
+
+    Args:
+        device: of each task.
+        n_jobs: number of tasks at a time.
+    """
 
     def __init__(self, device: torch.device, n_jobs: int = 1) -> None:
         self.device = device
@@ -106,16 +114,25 @@ class Executor:
     ) -> Results:
         """Yield the number and the result of each task, in the order in which they end.
 
-        on_step is called in this process for each step of any task. All processes end
-        with the generator. Raises the exception of a task, after results that arrived
-        with it; RunError if a machine or process is lost.
+        All processes end with the generator.
+
+        Args:
+            function: computes a task.
+            tasks: what it is called with.
+            shared: what all tasks have in common.
+            on_step: called in this process for each step of any task.
+
+        Raises:
+            Exception: that of a task, after results that arrived with it.
+            RunError: if a machine or process is lost.
         """
         raise NotImplementedError
 
 
 class SerialExecutor(Executor):
-    """Runs one task after the other, and pickles nothing. All processes of a torchrun
-    computation share each task.
+    """Runs one task after the other, and pickles nothing.
+
+    All processes of a torchrun computation share each task.
     """
 
     def run(
@@ -132,7 +149,8 @@ class SerialExecutor(Executor):
 
 class ProcessExecutor(Executor):
     """Runs n_jobs tasks at a time, in processes that share PyTorch's threads.
-    SettingsError if none can start.
+
+    Raises SettingsError if none can start.
     """
 
     def __init__(self, device: torch.device, n_jobs: int) -> None:
@@ -163,7 +181,7 @@ class ProcessExecutor(Executor):
                 n_reported += 1
                 on_step()
 
-        others = multiprocessing.active_children()
+        earlier_processes = multiprocessing.active_children()
         processes = list[BaseProcess]()
         # If it started with the first process, it would let interrupts through again.
         resource_tracker.ensure_running()
@@ -177,7 +195,7 @@ class ProcessExecutor(Executor):
                 processes += [
                     process
                     for process in multiprocessing.active_children()
-                    if process not in others
+                    if process not in earlier_processes
                 ]
             yield from results_of(futures, report_steps)
         except BrokenProcessPool:
@@ -202,7 +220,7 @@ class ProcessExecutor(Executor):
         try:
             return [tensor.share_memory_() for tensor in on_cpu]
         except RuntimeError as error:
-            text = (
+            problem = (
                 f"the images do not fit into shared memory ({reason_of(error)}), so"
                 f" each of {self.n_jobs} processes"
             )
@@ -210,7 +228,7 @@ class ProcessExecutor(Executor):
                 "enlarge /dev/shm (in Docker: --ipc=host, or --shm-size), or use jobs 1"
             )
             warnings.warn(
-                f"{text} keeps a copy; to save memory, {remedy}",
+                f"{problem} keeps a copy; to save memory, {remedy}",
                 HbaWarning,
                 stacklevel=2,
             )
@@ -220,15 +238,18 @@ class ProcessExecutor(Executor):
 def results_of(
     futures: Mapping[Future[Any], int], report_steps: Callable[[], None] = lambda: None
 ) -> Iterator[tuple[int, Any]]:
-    """The number and the result of each future, as they end. report_steps: called
-    several times a second meanwhile.
+    """The number and the result of each future, as they end.
+
+    Args:
+        futures: with the number of each.
+        report_steps: called several times a second meanwhile.
     """
     waiting = set(futures)
     while waiting:
         done, waiting = wait(waiting, SECONDS_BETWEEN_REPORTS, FIRST_COMPLETED)
         report_steps()
         # Errors last, so that what ended at the same time is kept.
-        for future in sorted(done, key=lambda one: one.exception() is not None):
+        for future in sorted(done, key=lambda ended: ended.exception() is not None):
             yield futures[future], future.result()
 
 
@@ -246,10 +267,13 @@ def tensors_of(split: Images | LazySplit) -> Tensors:
 def number_of_jobs(
     asked: int | None, n_tasks: int, images: Images, device: torch.device | None
 ) -> int:
-    """How many tasks run at a time on this machine, at most n_tasks. device: None for a
-    cluster.
+    """How many tasks run at a time on this machine, at most n_tasks.
 
-    asked: None means default_jobs, but 1 with torchrun and for streamed images.
+    Args:
+        asked: None means default_jobs, but 1 with torchrun and for streamed images.
+        n_tasks: number of tasks.
+        images: what the tasks read.
+        device: None for a cluster.
     """
     if asked is None:
         is_shared = size() > 1 or not isinstance(images, LabelledImages)
@@ -258,13 +282,15 @@ def number_of_jobs(
 
 
 def default_jobs(device: torch.device) -> int:
-    """Tasks at a time: one for each thread of PyTorch on a CPU; 1 on a GPU, and where
-    no process can be started.
+    """Number of tasks at a time, if none is given.
+
+    One for each thread of PyTorch on a CPU; 1 on a GPU, and where no process can be
+    started.
     """
     return torch.get_num_threads() if device.type == "cpu" and obstacle() is None else 1
 
 
-_begun: list[tuple[bytes, Tensors, Any]] = []
+_worker_state: list[tuple[bytes, Tensors, Any]] = []
 """In a worker process: what all its tasks share, and the number of steps that all
 processes have done.
 """
@@ -278,7 +304,9 @@ def _begin(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(n_threads)
-    _begun.append((common, tuple(torch.as_tensor(one) for one in tensors), n_steps))
+    _worker_state.append(
+        (common, tuple(torch.as_tensor(array) for array in tensors), n_steps)
+    )
 
 
 def _end_with_parent() -> None:
@@ -292,9 +320,9 @@ def _end_with_parent() -> None:
 
 
 @cache
-def _prepared() -> tuple[TaskFunction, Any, OnStep]:
+def _prepare_worker() -> tuple[TaskFunction, Any, OnStep]:
     """Called with the first task, not in _begin, where the pool would hide an error."""
-    ((common, tensors, n_steps),) = _begun
+    ((common, tensors, n_steps),) = _worker_state
 
     def step_done() -> None:
         with n_steps.get_lock():
@@ -304,28 +332,31 @@ def _prepared() -> tuple[TaskFunction, Any, OnStep]:
 
 
 def _run(content: bytes) -> Any:
-    function, shared, step_done = _prepared()
+    function, shared, step_done = _prepare_worker()
     return function(pickle.loads(content), shared, step_done)
 
 
 def packed(parts: Any) -> bytes:
-    """Pickle with cloudpickle. If that fails, raises SettingsError, which names a task
-    by its `name`.
+    """Pickle with cloudpickle.
+
+    Raises:
+        SettingsError: if that fails; names a task by its `name`.
     """
     try:
         return bytes(cloudpickle.dumps(parts))
     except Exception as error:
-        what = getattr(parts, "name", "what all tasks share")
-        text = (
-            f"{what} cannot be sent to another process ({reason_of(error)}); use"
+        name = getattr(parts, "name", "what all tasks share")
+        problem = (
+            f"{name} cannot be sent to another process ({reason_of(error)}); use"
             " jobs=1, and omit cluster"
         )
-        raise SettingsError(text) from None
+        raise SettingsError(problem) from None
 
 
 def packed_run(function: TaskFunction, shared: Shared) -> bytes:
-    """What all tasks share, without tensors, with the operations and regularizers that
-    the user has registered.
+    """What all tasks share, without tensors.
+
+    It includes the operations and regularizers that the user has registered.
     """
     return packed(
         (
@@ -339,8 +370,9 @@ def packed_run(function: TaskFunction, shared: Shared) -> bytes:
 
 
 def unpacked_run(content: bytes, tensors: Tensors) -> tuple[TaskFunction, Any]:
-    """The function and the prepared value; registers the user's operations and
-    regularizers.
+    """The function and the prepared value.
+
+    Registers the user's operations and regularizers.
     """
     operations, regularizers, function, prepare, value = pickle.loads(content)
     for operation in operations:

@@ -51,8 +51,11 @@ VERSIONS = {"hba-augment": VERSION, "torch": version_of("torch")}
 
 
 def check_one_way(jobs: int | None, cluster: str | None) -> None:
-    """SettingsError if more than one of these is requested: several jobs, a cluster,
-    the processes of torchrun.
+    """Check that at most one way to run tasks is requested.
+
+    Raises:
+        SettingsError: for more than one of several jobs, a cluster, the processes of
+            torchrun.
     """
     n_ways = sum([jobs not in (None, 1), cluster is not None, size() > 1])
     if n_ways > 1 or (jobs is not None and jobs < 1):
@@ -63,23 +66,36 @@ def check_one_way(jobs: int | None, cluster: str | None) -> None:
 
 
 def executor_for(device: str, n_jobs: int, ray: ModuleType | None) -> Executor:
-    """device: a name. n_jobs: tasks at a time on this machine. ray: the library,
-    connected to a cluster.
+    """The executor for a device or a cluster.
+
+    Args:
+        device: its name.
+        n_jobs: number of tasks at a time on this machine.
+        ray: the library, connected to a cluster; None without one.
     """
     if ray is not None:
         return RayExecutor(ray, device)
-    found = local_device(device)
-    return ProcessExecutor(found, n_jobs) if n_jobs > 1 else SerialExecutor(found)
+    torch_device = local_device(device)
+    return (
+        ProcessExecutor(torch_device, n_jobs)
+        if n_jobs > 1
+        else SerialExecutor(torch_device)
+    )
 
 
 @contextlib.contextmanager
 def connected(address: str | None) -> Iterator[ModuleType | None]:
-    """Connect the library Ray to a running cluster, and leave it at the end; None for
-    no address.
+    """Connect the library Ray to a running cluster, and leave it at the end.
 
-    `auto` finds the cluster of this machine. A program that is connected already stays
-    so, whatever the address. SettingsError if Ray is not installed, RunError if no
-    cluster answers.
+    A program that is connected already stays so, whatever the address.
+
+    Args:
+        address: of the cluster. `auto` finds that of this machine; None connects to
+            none.
+
+    Raises:
+        SettingsError: if Ray is not installed.
+        RunError: if no cluster answers.
     """
     if address is None:
         yield None
@@ -107,11 +123,11 @@ def connected(address: str | None) -> Iterator[ModuleType | None]:
             "start one with `ray start --head`, and further machines with `ray start"
             " --address HEAD:6379`"
         )
-        text = (
+        problem = (
             f"no Ray cluster answers at {address} ({reason_of(error)}); {start}, and"
             " give auto or HOST:PORT"
         )
-        raise RunError(text) from None
+        raise RunError(problem) from None
     try:
         yield ray
     finally:
@@ -119,11 +135,15 @@ def connected(address: str | None) -> Iterator[ModuleType | None]:
 
 
 def needed_by_task(device: str, machines: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """The numbers of CPUs and GPUs that a task needs: with `auto`, a GPU if any machine
-    has one, else a CPU.
+    """The numbers of CPUs and GPUs that a task needs.
 
-    machines: these numbers of each, whose CPUs are divided among its GPUs.
-    SettingsError if none has such a device.
+    Args:
+        device: with `auto`, a task needs a GPU if any machine has one, else a CPU.
+        machines: the numbers of CPUs and GPUs of each, whose CPUs are divided among its
+            GPUs.
+
+    Raises:
+        SettingsError: if none has such a device.
     """
     with_gpus = [(n_cpus, n_gpus) for n_cpus, n_gpus in machines if n_cpus and n_gpus]
     if device.startswith(("cuda:", "mps")):
@@ -134,9 +154,9 @@ def needed_by_task(device: str, machines: Sequence[tuple[int, int]]) -> tuple[in
     if device != "cpu" and with_gpus:
         return max(1, min(n_cpus // n_gpus for n_cpus, n_gpus in with_gpus)), 1
     if device == "cuda" or not any(n_cpus for n_cpus, _ in machines):
-        kind = "GPU" if device == "cuda" else "CPU"
+        processor = "GPU" if device == "cuda" else "CPU"
         raise SettingsError(
-            f"no machine of the cluster has a {kind}, of {len(machines)}; choose"
+            f"no machine of the cluster has a {processor}, of {len(machines)}; choose"
             " another device"
         )
     return 1, 0
@@ -146,8 +166,11 @@ class RayExecutor(Executor):
     """Runs one task at a time on each GPU of a cluster, or on each CPU."""
 
     def __init__(self, ray: ModuleType, device: str) -> None:
-        found = [one["Resources"] for one in ray.nodes() if one["Alive"]]
-        machines = [(int(has.get("CPU", 0)), int(has.get("GPU", 0))) for has in found]
+        resources = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        machines = [
+            (int(amounts.get("CPU", 0)), int(amounts.get("GPU", 0)))
+            for amounts in resources
+        ]
         self.ray = ray
         self.n_machines = len(machines)
         self.n_cpus, self.n_gpus = needed_by_task(device, machines)
@@ -164,10 +187,10 @@ class RayExecutor(Executor):
 
     def environment(self) -> Mapping[str, Any]:
         """The environment of the first machine that answers."""
-        ((_, found),) = self.run(
+        ((_, first_environment),) = self.run(
             _environment, [self.device.type], Shared(), lambda: None
         )
-        return {**found, "machines": self.n_machines}
+        return {**first_environment, "machines": self.n_machines}
 
     def run(
         self,
@@ -226,15 +249,21 @@ def _run_task(
 ) -> tuple[Any, int]:
     """On a machine of the cluster: the result of a task and its number of steps.
 
-    versions: of the machine that started the task; RunError if this machine has others.
-    common: the result of packed_run, and arrays in memory that the processes of a
-    machine share, which none of them writes to.
+    Args:
+        versions: of the machine that started the task.
+        n_threads: number of PyTorch's threads.
+        content: the packed task.
+        common: the result of packed_run, and arrays in memory that the processes of a
+            machine share, which none of them writes to.
+
+    Raises:
+        RunError: if this machine has other versions.
     """
     if versions != VERSIONS:
-        text = f"{VERSIONS} (where it was started {versions})"
+        versions_here = f"{VERSIONS} (where it was started {versions})"
         raise RunError(
             "all machines of a cluster need the same versions, but"
-            f" {socket.gethostname()} has {text}"
+            f" {socket.gethostname()} has {versions_here}"
         )
     torch.set_num_threads(n_threads)
     steps: list[None] = []

@@ -76,11 +76,15 @@ parameters counted at 10 classes.
 
 
 def find_model(name: str, *, may_have_tag: bool = False) -> Build:
-    """The function that builds the named network; SettingsError with the known names
-    for an unknown one.
+    """The function that builds the named network.
 
-    may_have_tag: the name of a timm network may end with a tag of weights, which are
-    not loaded.
+    Args:
+        name: a key of MODELS, a name that follows PATTERNS, or timm:<name>.
+        may_have_tag: the name of a timm network may end with a tag of weights, which
+            are not loaded.
+
+    Raises:
+        SettingsError: for an unknown name; lists the known ones.
     """
     if name in MODELS:
         return MODELS[name]
@@ -88,11 +92,14 @@ def find_model(name: str, *, may_have_tag: bool = False) -> Build:
         return find_timm_network(name.removeprefix(PREFIX), may_have_tag=may_have_tag)
     for pattern, (network, *allowed) in PATTERNS.items():
         if match := re.fullmatch(re.sub("<.*?>", "([0-9]+)", pattern), name):
-            numbers = [int(one) for one in match.groups()]
+            numbers = [int(digits) for digits in match.groups()]
             if any(
-                number not in one for number, one in zip(numbers, allowed, strict=True)
+                number not in sizes
+                for number, sizes in zip(numbers, allowed, strict=True)
             ):
-                needed = " and ".join(", ".join(map(str, one[:3])) for one in allowed)
+                needed = " and ".join(
+                    ", ".join(map(str, sizes[:3])) for sizes in allowed
+                )
                 raise SettingsError(
                     f"the model {pattern} needs the numbers {needed}, ..., got {name}"
                 )
@@ -111,23 +118,27 @@ def build_model(
     start: Start | None = None,
     in_channels: int = 3,
 ) -> nn.Module:
-    """A freshly initialized network, whose weights depend on the seed only; the global
-    generator is not touched.
+    """A freshly initialized network, whose weights depend on the seed only.
 
-    image_size: side in pixels of the images, 32 by default if layers depend on it;
-    SettingsError if the network cannot take them. start: pretrained weights, except for
-    a head that does not fit.
+    The global generator is not touched.
+
+    Args:
+        name: as find_model takes it.
+        n_classes: number of outputs.
+        seed: decides the weights.
+        image_size: side in pixels of the images, 32 by default if layers depend on it.
+        start: pretrained weights, except for a head that does not fit.
+        in_channels: channels of the images.
+
+    Raises:
+        SettingsError: for an unknown name, and if the network cannot take the images.
     """
     build = find_model(name, may_have_tag=start is not None)
-    depends_on_size = (
-        image_size is not None and "image_size" in inspect.signature(build).parameters
-    )
+    options = {}
+    if image_size is not None and "image_size" in inspect.signature(build).parameters:
+        options["image_size"] = image_size
     with default_generators(torch.device("cpu"), seed):
-        network = build(
-            n_classes,
-            in_channels,
-            **({"image_size": image_size} if depends_on_size else {}),
-        )
+        network = build(n_classes, in_channels, **options)
         if start is not None:
             start.give(network, in_channels)
         if image_size is not None:
@@ -136,12 +147,12 @@ def build_model(
                 with torch.no_grad():
                     network.eval()(torch.zeros(1, in_channels, image_size, image_size))
             except Exception as error:
-                text = (
+                problem = (
                     f"the model {name!r} cannot take images of"
                     f" {image_size}x{image_size} ({reason_of(error)})"
                 )
                 raise SettingsError(
-                    f"{text}; choose another image_size or model"
+                    f"{problem}; choose another image_size or model"
                 ) from None
             network.train()
         return network

@@ -40,20 +40,27 @@ def cached_path(file: HubFile) -> str | None:
 
 
 def size_on_hub(file: HubFile) -> int:
-    """Size of the file in bytes. Raises errors of many kinds if the hub cannot be
-    reached.
+    """Size of the file in bytes.
+
+    Raises errors of many kinds if the hub cannot be reached.
     """
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
-    found: Any = get_hf_file_metadata(hf_hub_url(*file), timeout=SECONDS_TO_CONNECT)
-    return int(found.size)
+    metadata: Any = get_hf_file_metadata(hf_hub_url(*file), timeout=SECONDS_TO_CONNECT)
+    return int(metadata.size)
 
 
 def download(file: HubFile, seconds: float | None = None) -> None:
-    """Download the file into the cache, in at most this many seconds. OSError with the
-    reason if that fails.
+    """Download the file into the cache.
 
     Another process does it, because it can be ended at any time.
+
+    Args:
+        file: the file on the hub.
+        seconds: the most that it may take; None for any time.
+
+    Raises:
+        OSError: with the reason if that fails.
     """
     # -P: no module of the working directory is imported.
     command = [sys.executable, "-P", "-c", PROGRAM, *file]

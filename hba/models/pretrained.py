@@ -29,6 +29,7 @@ ON_CPU: Mapping[str, str] = {
         "convolutions without groups, whose backward pass is fast on a CPU"
     ),
 }
+"""By name, why a network is considered for a CPU: small ones."""
 ON_GPU: Mapping[str, str] = {
     LITE: ON_CPU[LITE],
     "timm:resnet50.a1_in1k": "the network that most comparisons use",
@@ -39,21 +40,24 @@ ON_GPU: Mapping[str, str] = {
         "self-supervised features, which need little training"
     ),
 }
-"""By name, why a network is considered: small ones for a CPU, and those that a GPU
-trains in minutes.
-"""
+"""By name, why a network is considered for a GPU: those that it trains in minutes."""
 
 
 def usable_networks(
     device_type: str, say: Callable[[str], None], *, may_download: bool, seconds: float
 ) -> tuple[str, ...]:
-    """Names of the networks for a device whose weights can be read, and are downloaded
-    if they are not cached.
+    """Names of the networks for a device whose weights can be read.
 
-    say: called with each download and its size, and with the reason for each network
-    that is left out. seconds: the most that all downloads may take.
+    They are downloaded if they are not cached.
+
+    Args:
+        device_type: cuda or another one.
+        say: called with each download and its size, and with the reason for each
+            network that is left out.
+        may_download: whether weights may be downloaded.
+        seconds: the most that all downloads may take.
     """
-    found = list[str]()
+    usable = list[str]()
     is_reachable = may_download
     until = time.monotonic() + seconds
     for model in ON_GPU if device_type == "cuda" else ON_CPU:
@@ -74,7 +78,7 @@ def usable_networks(
                 continue
         try:
             build_model(model, 2, 0, start=Start.of(model, TIMM))
-            found.append(model)
+            usable.append(model)
         except SettingsError as error:
             say(f"{model} is left out: {error}")
-    return tuple(found)
+    return tuple(usable)

@@ -8,16 +8,22 @@ from torch import Tensor, nn
 from hba.models.wide_resnet import conv, uniform_per_image
 
 EXPANSION = 4
+"""Factor by which a bottleneck expands its channels."""
 STEM_CHANNELS = 16
+"""Channels of the first convolution."""
 
 
 class PyramidNet(nn.Module):
-    """Additive PyramidNet-depth-alpha with bottlenecks: (B, in_channels, H, W) to (B,
-    n_classes) logits.
+    """Additive PyramidNet-depth-alpha with bottlenecks, for small images.
 
-    depth must be 9 k + 2: three stages of k bottlenecks. alpha: how many channels wider
-    the last block is than the stem, which has 16, before the bottlenecks expand them by
-    4.
+    It maps images (B, in_channels, H, W) to logits (B, n_classes).
+
+    Args:
+        depth: 9 k + 2, for three stages of k bottlenecks.
+        alpha: how many channels wider the last block is than the stem, which has 16,
+            before the bottlenecks expand them by 4.
+        n_classes: number of logits.
+        in_channels: channels of the images.
     """
 
     def __init__(
@@ -58,11 +64,11 @@ class PyramidNet(nn.Module):
 
 
 class ShakeDrop(nn.Module):
-    """(b + alpha - b alpha) x for (B, c, H, W), with the gradient of (b + beta - b
-    beta) x (Yamada et al.).
+    """Scale the branch of a block at random, by another factor in the backward pass.
 
-    For each image, b is 1 with probability p, else 0; alpha from U(-1, 1), beta from
-    U(0, 1). At test, the mean: p.
+    (b + alpha - b alpha) x for (B, c, H, W), with the gradient of (b + beta - b beta) x
+    (Yamada et al.). For each image, b is 1 with probability p, else 0; alpha from U(-1,
+    1), beta from U(0, 1). At test, the mean: p.
     """
 
     def __init__(self, p: float) -> None:

@@ -5,8 +5,13 @@ from torch import Tensor, nn
 
 
 class Resized(nn.Module):
-    """Resize images (B, C, H, W) to a side in pixels, bilinear with antialiasing,
-    before the network.
+    """Resize images (B, C, H, W) before the network.
+
+    The resizing is bilinear with antialiasing.
+
+    Args:
+        network: takes the resized images.
+        side: of the resized images in pixels.
     """
 
     def __init__(self, network: nn.Module, side: int) -> None:

@@ -10,8 +10,12 @@ def resnet(
 ) -> nn.Module:
     """ResNet-18 or ResNet-50: (B, in_channels, H, W) to (B, n_classes) logits.
 
-    small_images: a 3x3 stem of stride 1 and no pooling after it, as usual for 32x32,
-    instead of 7x7 of stride 2; and the dropout modules of SmallResNet.
+    Args:
+        depth: 18 or 50.
+        n_classes: number of logits.
+        in_channels: channels of the images.
+        small_images: a 3x3 stem of stride 1 and no pooling after it, as usual for
+            32x32, instead of 7x7 of stride 2; and the dropout modules of SmallResNet.
     """
     from torchvision.models import resnet18, resnet50
 
@@ -32,8 +36,7 @@ def resnet(
 
 
 class SmallResNet(nn.Sequential):
-    """The layers of torchvision's network without its max pooling, with dropout of
-    channels.
+    """torchvision's network without its max pooling, with dropout of channels.
 
     Dropout modules are on the input and after each block: for ResNet-18 the 9 rates
     that Delta-STN tunes (Bae and Grosse 2020; dropping whole channels, as in its other
@@ -47,12 +50,12 @@ class SmallResNet(nn.Sequential):
                 layers["flatten"] = nn.Flatten()
             if name != "maxpool":
                 layers[name] = (
-                    _with_dropout(layer) if isinstance(layer, nn.Sequential) else layer
+                    _add_dropout(layer) if isinstance(layer, nn.Sequential) else layer
                 )
         super().__init__(layers)
 
 
-def _with_dropout(stage: nn.Sequential) -> nn.Sequential:
+def _add_dropout(stage: nn.Sequential) -> nn.Sequential:
     """The blocks of a stage under their own names, each followed by dropout of
     channels.
     """

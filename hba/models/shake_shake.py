@@ -26,10 +26,10 @@ class ShakeShake(nn.Module):
 
 
 def shake(a: Tensor, b: Tensor) -> Tensor:
-    """alpha a + (1 - alpha) b for (B, c, H, W), with the gradient of beta a + (1 -
-    beta) b.
+    """Add two branches in random proportions, which differ in the backward pass.
 
-    alpha and beta are from U(0, 1), each independent for every image.
+    alpha a + (1 - alpha) b for (B, c, H, W), with the gradient of beta a + (1 - beta)
+    b. alpha and beta are from U(0, 1), each independent for every image.
     """
     alpha = uniform_per_image(a).to(a.dtype)
     beta = uniform_per_image(a).to(a.dtype)
@@ -83,7 +83,7 @@ class _Shortcut(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = F.relu(x)
         first, shifted = (
-            one[:, :, :: self.stride, :: self.stride]
-            for one in (x, F.pad(x, (1, -1, 1, -1)))
+            maps[:, :, :: self.stride, :: self.stride]
+            for maps in (x, F.pad(x, (1, -1, 1, -1)))
         )
         return self.bn(torch.cat([self.conv1(first), self.conv2(shifted)], dim=1))

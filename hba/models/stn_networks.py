@@ -17,22 +17,27 @@ from torch import nn
 
 
 class Convolution(NamedTuple):
-    """A convolution that keeps the size at stride 1. is_pooled: whether a max pooling
-    of 2x2 follows.
-    """
+    """A convolution that keeps the size at stride 1."""
 
     channels: int
     kernel_size: int = 3
     stride: int = 1
     is_pooled: bool = False
+    """Whether a max pooling of 2x2 follows."""
 
 
 class _InLine(nn.Sequential):
-    """Convolutions, hidden linear layers and a last one: (B, in_channels, size, size)
-    to (B, n_classes) logits.
+    """Convolutions, hidden linear layers and a last one.
 
-    hidden: widths of layers. PyTorch's initialization, U(-1/sqrt(fan in), 1/sqrt(fan
-    in)), as in the authors' code.
+    They map images (B, in_channels, size, size) to logits (B, n_classes). PyTorch's
+    initialization, U(-1/sqrt(fan in), 1/sqrt(fan in)), as in the authors' code.
+
+    Args:
+        convolutions: the first layers.
+        hidden: widths of the hidden linear layers.
+        n_classes: number of logits.
+        in_channels: channels of the images.
+        size: side of the images in pixels.
     """
 
     def __init__(
@@ -57,7 +62,9 @@ class _InLine(nn.Sequential):
                 layers[f"conv{number}_pool"] = nn.MaxPool2d(2, ceil_mode=True)
             layers[f"after_conv{number}"] = nn.Dropout2d(0.0)
             channels = layer.channels
-            for _ in range((layer.stride == 2) + layer.is_pooled):
+            if layer.stride == 2:
+                side = (side + 1) // 2
+            if layer.is_pooled:
                 side = (side + 1) // 2
         layers["flatten"] = nn.Flatten()
         features = channels * side**2
@@ -72,7 +79,12 @@ class _InLine(nn.Sequential):
 
 class MLP(_InLine):
     """Delta-STN's network for MNIST: three hidden layers, no dropout after the last.
-    width: of each, 1200 there.
+
+    Args:
+        width: of each hidden layer, 1200 there.
+        n_classes: number of logits.
+        in_channels: channels of the images.
+        image_size: side of the images in pixels.
     """
 
     def __init__(
@@ -83,12 +95,17 @@ class MLP(_InLine):
 
 
 class SimpleCNN(_InLine):
-    """Delta-STN's network for FashionMNIST: two convolutions of 5x5 with 32 and 64
-    filters, one hidden linear layer.
+    """Delta-STN's network for FashionMNIST: two convolutions, one hidden linear layer.
 
-    width: filters of the first convolution, 32 in the paper's text and 16 in the
-    authors' code. As in that code, the hidden layer has as many units as the
-    convolutions have outputs for 28x28.
+    The convolutions are of 5x5, with 32 and 64 filters. As in the authors' code, the
+    hidden layer has as many units as the convolutions have outputs for 28x28.
+
+    Args:
+        width: filters of the first convolution, 32 in the paper's text and 16 in the
+            authors' code.
+        n_classes: number of logits.
+        in_channels: channels of the images.
+        image_size: side of the images in pixels.
     """
 
     def __init__(
@@ -104,8 +121,13 @@ class SimpleCNN(_InLine):
 
 
 class AlexNetSTN(_InLine):
-    """Delta-STN's AlexNet for CIFAR-10, by the authors' code. width: channels of the
-    first convolution, 64 there.
+    """Delta-STN's AlexNet for CIFAR-10, by the authors' code.
+
+    Args:
+        width: channels of the first convolution, 64 there.
+        n_classes: number of logits.
+        in_channels: channels of the images.
+        image_size: side of the images in pixels.
     """
 
     def __init__(
@@ -124,20 +146,25 @@ class AlexNetSTN(_InLine):
 
 
 class VGG16STN(_InLine):
-    """Delta-STN's VGG16 for CIFAR-10, by the authors' code. width: channels of the
-    first convolution, 64 there.
+    """Delta-STN's VGG16 for CIFAR-10, by the authors' code.
 
     Convolutions have the initialization of He et al. (2015), without which so deep a
     network would hardly train.
+
+    Args:
+        width: channels of the first convolution, 64 there.
+        n_classes: number of logits.
+        in_channels: channels of the images.
+        image_size: side of the images in pixels.
     """
 
     def __init__(
         self, width: int, n_classes: int, in_channels: int = 3, image_size: int = 32
     ) -> None:
         convolutions = [
-            Convolution(times * width, is_pooled=number == n_of_stage)
-            for times, n_of_stage in ((1, 2), (2, 2), (4, 3), (8, 3), (8, 3))
-            for number in range(1, n_of_stage + 1)
+            Convolution(times * width, is_pooled=number == n_convolutions)
+            for times, n_convolutions in ((1, 2), (2, 2), (4, 3), (8, 3), (8, 3))
+            for number in range(1, n_convolutions + 1)
         ]
         super().__init__(
             convolutions, (8 * width,) * 2, n_classes, in_channels, image_size

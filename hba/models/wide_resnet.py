@@ -17,8 +17,9 @@ from hba.distributed.collectives import draw_then_shard
 def conv(
     in_channels: int, out_channels: int, kernel_size: int, stride: int = 1
 ) -> nn.Conv2d:
-    """A convolution without bias that keeps the size at stride 1, with the
-    initialization of He et al. (2015).
+    """A convolution without bias that keeps the size at stride 1.
+
+    It has the initialization of He et al. (2015).
     """
     layer = nn.Conv2d(
         in_channels,
@@ -33,22 +34,27 @@ def conv(
 
 
 def uniform_per_image(images: Tensor) -> Tensor:
-    """One draw from U(0, 1) for each image of (B, ...), float32 (B, 1, 1, 1), from the
-    global generator.
+    """One draw from U(0, 1) for each image of (B, ...), float32 (B, 1, 1, 1).
+
+    It is from the global generator.
     """
     return draw_then_shard(
-        len(images), lambda n: torch.rand(n, 1, 1, 1, device=images.device)
+        len(images), lambda count: torch.rand(count, 1, 1, 1, device=images.device)
     )
 
 
 def three_stages(
     block: Callable[[int, int, int], nn.Module], width: int, n_blocks: int
 ) -> nn.Sequential:
-    """Stages of n_blocks blocks with width, 2 width and 4 width channels, after a stem
-    of 16.
+    """Stages of n_blocks blocks with width, 2 width and 4 width channels.
 
-    block: from input channels, output channels and stride, which is 2 in the first
-    block of the last two stages.
+    They come after a stem of 16 channels.
+
+    Args:
+        block: makes a block from input channels, output channels and stride, which is 2
+            in the first block of the last two stages.
+        width: channels of the first stage.
+        n_blocks: number of blocks in each stage.
     """
     blocks: list[nn.Module] = []
     channels = 16
@@ -62,11 +68,16 @@ def three_stages(
 
 
 class WideResNet(nn.Module):
-    """WRN-depth-width for small images: (B, in_channels, H, W) to (B, n_classes)
-    logits; H and W at least 4.
+    """WRN-depth-width for small images.
 
-    depth must be 6 k + 4: three stages of k blocks, with 16, 32 and 64 times width
-    channels.
+    It maps images (B, in_channels, H, W) to logits (B, n_classes); H and W are at least
+    4.
+
+    Args:
+        depth: 6 k + 4, for three stages of k blocks.
+        width: a factor; stages have 16, 32 and 64 times width channels.
+        n_classes: number of logits.
+        in_channels: channels of the images.
     """
 
     def __init__(

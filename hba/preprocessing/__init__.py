@@ -22,13 +22,10 @@ from hba.utils.devices import device_constant, exact_device
 
 @dataclass(frozen=True)
 class Baseline:
-    """The random baseline augmentation of each image after the policy; sizes in pixels;
-    False and 0 are off.
+    """The random baseline augmentation of each image after the policy.
 
-    Before standardization: random resized crop, colour jitter, PCA jitter. After it:
-    flip, random crop, Cutout. color_jitter: largest change of the factors of
-    brightness, contrast and saturation from 1. pca_jitter: standard deviation of
-    AlexNet's noise along the principal components of colour.
+    Sizes are in pixels; False and 0 are off. Before standardization: random resized
+    crop, colour jitter, PCA jitter. After it: flip, random crop, Cutout.
     """
 
     flip: bool = False
@@ -36,7 +33,10 @@ class Baseline:
     cutout_size: int = 0
     random_resized_crop: bool = False
     color_jitter: float = 0.0
+    """Largest change of the factors of brightness, contrast and saturation from 1."""
     pca_jitter: float = 0.0
+    """Standard deviation of AlexNet's noise along the principal components of colour.
+    """
 
     def scaled(self, factor: float) -> "Baseline":
         """For images whose side is `factor` times as long."""
@@ -68,8 +68,9 @@ STORED_PER_SIDE = 8 / 7
 
 
 def network_input_size(data: Images, baseline: Baseline) -> int:
-    """Side in pixels of the network's input, which a random resized crop reduces; the
-    inverse of `stored_size`.
+    """Side in pixels of the network's input.
+
+    A random resized crop reduces it; this is the inverse of `stored_size`.
     """
     return (
         round(data.image_size / STORED_PER_SIDE)
@@ -80,16 +81,15 @@ def network_input_size(data: Images, baseline: Baseline) -> int:
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """Standardization and the dataset's baseline augmentation.
-
-    mean, std (1, C, 1, 1): of images in [0, 1]. image_size: side of the input in
-    pixels; only random crops resize.
-    """
+    """Standardization and the dataset's baseline augmentation."""
 
     mean: Tensor
+    """Of images in [0, 1], (1, C, 1, 1)."""
     std: Tensor
+    """Of images in [0, 1], (1, C, 1, 1)."""
     baseline: Baseline
     image_size: int
+    """Side of the input in pixels; only random crops resize."""
 
     @staticmethod
     def of(
@@ -97,8 +97,11 @@ class Preprocessing:
     ) -> "Preprocessing":
         """The preprocessing for these training images, on their device.
 
-        colors: mean and std, instead of theirs unless they have another number of
-        channels.
+        Args:
+            data: the training images.
+            baseline: their baseline augmentation.
+            colors: mean and std, instead of those of the images unless these have
+                another number of channels.
         """
         for name, n_channels in (
             ("color_jitter", COMMON_CHANNELS),
@@ -109,14 +112,14 @@ class Preprocessing:
                     f"{name} is for images in color, got {data.n_channels} channels;"
                     " set it to 0"
                 )
-        found = (
+        mean_and_std = (
             colors
             if colors is not None and len(colors[0]) == data.n_channels
             else data.mean_and_std()
         )
         mean, std = (
             torch.tensor(color, device=data.device)[None, :, None, None]
-            for color in found
+            for color in mean_and_std
         )
         return Preprocessing(mean, std, baseline, network_input_size(data, baseline))
 
@@ -124,11 +127,14 @@ class Preprocessing:
         return (images - self.mean) / self.std
 
     def train(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """The network's input for images (B, C, H, W) in [0, 1] after the policy,
-        augmented (paper, 4.2).
+        """The network's input for images after the policy, augmented (paper, 4.2).
 
         Each image has its own draws. Crop and Cutout uncover 0, the mean colour after
         standardization.
+
+        Args:
+            images: (B, C, H, W) in [0, 1].
+            generator: of the draws.
         """
         device = images.device
         images = images.to(exact_device(device))
@@ -154,8 +160,10 @@ class Preprocessing:
         return images
 
     def measure(self, images: Tensor) -> Tensor:
-        """The network's input for images (B, C, H, W) in [0, 1] without augmentation:
-        validation and test.
+        """The network's input for images without augmentation: validation and test.
+
+        Args:
+            images: (B, C, H, W) in [0, 1].
         """
         if self.baseline.random_resized_crop:
             images = TF.center_crop(images, [self.image_size, self.image_size])
@@ -173,7 +181,7 @@ def uniform_draws(
     drawing = exact_device(device)
     draws = draw_then_shard(
         batch,
-        lambda n: torch.empty(n, *shape, device=drawing).uniform_(
+        lambda count: torch.empty(count, *shape, device=drawing).uniform_(
             *limits, generator=generator
         ),
     )
@@ -181,13 +189,17 @@ def uniform_draws(
 
 
 def random_crop(images: Tensor, padding: int, generator: torch.Generator) -> Tensor:
-    """Pad with 0 on all sides and cut the old size out again, at one of (2 padding +
-    1)^2 places per image.
+    """Pad with 0 on all sides and cut the old size out again.
+
+    The place of each image is one of (2 padding + 1)^2.
     """
-    (batch, channels, height, width), device = images.shape, images.device
+    batch, channels, height, width = images.shape
+    device = images.device
     options: Any = {"generator": generator, "device": generator.device}
     offsets = draw_then_shard(
-        batch, lambda n: torch.randint(2 * padding + 1, (2, n, 1), **options), dim=1
+        batch,
+        lambda count: torch.randint(2 * padding + 1, (2, count, 1), **options),
+        dim=1,
     ).to(device)
     rows = offsets[0] + torch.arange(height, device=device)
     columns = offsets[1] + torch.arange(width, device=device)
@@ -199,10 +211,15 @@ def random_crop(images: Tensor, padding: int, generator: torch.Generator) -> Ten
 
 
 def random_cutout(images: Tensor, size: int, generator: torch.Generator) -> Tensor:
-    """Set a square of `size` pixels to 0 about a uniformly drawn pixel (DeVries and
-    Taylor 2017).
+    """Set a square to 0 about a uniformly drawn pixel (DeVries and Taylor 2017).
+
+    Args:
+        images: (B, C, H, W).
+        size: side of the square in pixels.
+        generator: of the draws.
     """
-    (batch, channels, height, width), device = images.shape, images.device
+    batch, channels, height, width = images.shape
+    device = images.device
     images = images.to(exact_device(device))
     fraction = images.new_full((batch,), size / min(height, width))
     position = uniform_draws(batch, (2,), generator, images.device)
@@ -212,19 +229,24 @@ def random_cutout(images: Tensor, size: int, generator: torch.Generator) -> Tens
 
 
 EIGENVALUES = (0.2175, 0.0188, 0.0045)
+"""Of the covariance of ImageNet's colours in [0, 1]."""
 EIGENVECTORS = (
     (-0.5675, 0.7192, 0.4009),
     (-0.5808, -0.0045, -0.8140),
     (-0.5836, -0.6948, 0.4203),
 )
-"""Of the covariance of ImageNet's colours in [0, 1]; a row for each channel, a column
-for each component.
-"""
+"""Of the same covariance; a row for each channel, a column for each component."""
 
 
 def color_jitter(images: Tensor, strength: float, generator: torch.Generator) -> Tensor:
-    """Enhance images by factors from U(1 - strength, 1 + strength), in random order.
+    """Enhance images by random factors, in random order.
+
     Ref: torchvision's ColorJitter.
+
+    Args:
+        images: (B, C, H, W).
+        strength: factors are from U(1 - strength, 1 + strength).
+        generator: of the draws.
     """
     factors = uniform_draws(
         len(images), (3,), generator, images.device, 1 - strength, 1 + strength
@@ -234,29 +256,39 @@ def color_jitter(images: Tensor, strength: float, generator: torch.Generator) ->
 
 
 def jittered(images: Tensor, factors: Tensor, order: Tensor) -> Tensor:
-    """Enhance brightness, contrast and saturation by the factors (B, 3), in the order
-    (B, 3) of 0, 1 and 2.
+    """Enhance brightness, contrast and saturation.
+
+    Args:
+        images: (B, C, H, W).
+        factors: of the three enhancements (B, 3).
+        order: of the three enhancements (B, 3), the numbers 0, 1 and 2.
     """
     for step in order.T:
-        kind = step[:, None, None, None]
-        poorer = torch.where(kind == 1, mean_gray(images), gray(images)).where(
-            kind != 0, 0
+        enhancement = step[:, None, None, None]
+        poorer = torch.where(enhancement == 1, mean_gray(images), gray(images)).where(
+            enhancement != 0, 0
         )
         images = blend(poorer, images, factors.gather(1, step[:, None])[:, 0])
     return images
 
 
 def pca_jitter(images: Tensor, std: float, generator: torch.Generator) -> Tensor:
-    """Add noise along the principal components of colour, the same to all pixels of an
-    image; not clamped.
+    """Add noise along the principal components of colour.
 
-    Ref: Krizhevsky, Sutskever and Hinton 2012, 4.1, with alpha of standard deviation
-    `std` per component.
+    It is the same to all pixels of an image, and is not clamped. Ref: Krizhevsky,
+    Sutskever and Hinton 2012, 4.1.
+
+    Args:
+        images: (B, 3, H, W).
+        std: standard deviation of alpha for each component.
+        generator: of the draws.
     """
     device = images.device
     alpha = draw_then_shard(
         len(images),
-        lambda n: torch.randn(n, len(EIGENVALUES), generator=generator, device=device),
+        lambda count: torch.randn(
+            count, len(EIGENVALUES), generator=generator, device=device
+        ),
     )
     return images + ((alpha * std) @ _components(device))[:, :, None, None]
 
@@ -275,17 +307,20 @@ SCALE = (0.08, 1.0)
 RATIO = (3 / 4, 4 / 3)
 """Width to height of a crop."""
 N_TRIES = 10
+"""Number of boxes that are drawn for each image; the first that fits is taken."""
 
 
 def random_boxes(
     batch: int, height: int, width: int, generator: torch.Generator
 ) -> Tensor:
-    """Boxes (B, 4) of whole numbers: top, left, height, width. Ref: torchvision's
-    RandomResizedCrop.get_params.
+    """Boxes of random resized crops. Ref: torchvision's RandomResizedCrop.get_params.
 
     An area and a shape are drawn up to ten times; the first box that fits is taken,
     otherwise the whole image (as in torchvision for images that are about square, as
     all stored ones are).
+
+    Returns:
+        Whole numbers (B, 4): top, left, height, width.
     """
     device = generator.device
     area = uniform_draws(batch, (N_TRIES,), generator, device, *SCALE) * (
@@ -304,7 +339,9 @@ def random_boxes(
     chosen = sizes.gather(2, first.expand(2, -1, -1))[..., 0]
     chosen = torch.where(fits.any(dim=1), chosen.clamp(min=1), limits)
     place = draw_then_shard(
-        batch, lambda n: torch.rand(2, n, generator=generator, device=device), dim=1
+        batch,
+        lambda count: torch.rand(2, count, generator=generator, device=device),
+        dim=1,
     )
     place = place * (limits - chosen + 1)
     # The product may round up to the limit itself.
@@ -318,12 +355,19 @@ def _limits(height: int, width: int, device: torch.device) -> Tensor:
 
 
 def resized_crop(images: Tensor, boxes: Tensor, size: int) -> Tensor:
-    """The boxes (B, 4) of top, left, height, width in images (B, C, H, W), resized to
-    (B, C, size, size).
+    """Cut boxes out of images, and resize them to a square.
 
     Bilinear without antialiasing, which makes little difference here: a crop is hardly
     ever reduced by more than the 8 / 7 by which images are stored larger than the
     network takes them. Pixels outside of the box have no influence.
+
+    Args:
+        images: (B, C, H, W).
+        boxes: top, left, height and width (B, 4).
+        size: side of the result in pixels.
+
+    Returns:
+        Images (B, C, size, size).
     """
     height, width = images.shape[-2:]
     middles = (torch.arange(size, device=images.device) + 0.5) / size

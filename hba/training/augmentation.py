@@ -29,8 +29,9 @@ returns new images.
 
 
 class Augmentation(Protocol):
-    """An augmentation for a whole training, as a row of an evaluation:
-    `hba.evaluate(..., against=[Mine()])`.
+    """An augmentation for a whole training, as a row of an evaluation.
+
+    It is used as in `hba.evaluate(..., against=[Mine()])`.
 
     Your class needs no base class, only the members below. Its row is named by its
     attribute `name` (a string), or else by the class. It must be picklable if jobs run
@@ -46,61 +47,69 @@ class Augmentation(Protocol):
 
     @property
     def definition(self) -> str:
-        """A string that is equal for augmentations that do the same, in this process or
-        a later one, and for no others. A resumed evaluation recognises its rows by it.
+        """A string that is equal for augmentations that do the same, and for no others.
+
+        This holds in this process or a later one. A resumed evaluation recognises its
+        rows by it.
         """
         ...
 
     def by_epoch(self, epochs: int, train: Images) -> Sequence[Augment]:
-        """Return a function of a batch for each of `epochs` epochs. It returns a new
-        tensor (B, C, H, W), float in [0, 1], on the device of the training images
-        `train`, and must not write into its input.
+        """Return a function of a batch for each epoch.
 
-        Draw from the generator that each call gets, or from torch's default ones; the
-        training's seed decides both.
+        The function returns a new tensor (B, C, H, W), float in [0, 1], and must not
+        write into its input. Draw from the generator that each call gets, or from
+        torch's default ones; the training's seed decides both.
+
+        Args:
+            epochs: number of epochs.
+            train: the training images, on the device of the batches.
         """
         ...
 
 
 @dataclass(frozen=True)
 class EpochPolicy:
-    """The function of an epoch: `apply`, which is the same for all epochs, with the
-    epoch's own tensors.
-    """
+    """The function of an epoch."""
 
     apply: Callable[..., Tensor]
+    """The same for all epochs."""
     tensors: tuple[Tensor, ...] = ()
+    """The epoch's own tensors, the first arguments of `apply`."""
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         return self.apply(*self.tensors, images, generator)
 
 
 class EpochRegularization(NamedTuple):
-    """Regularizers in one epoch. row: their values by name. values (n,): all values of
-    the epoch, on the device.
-    """
+    """Regularizers in one epoch."""
 
     acts: Regularization
+    """The regularizers."""
     row: Mapping[str, float]
+    """Their values by name."""
     values: Tensor
+    """All values of the epoch (n,), on the device."""
 
 
 @dataclass(frozen=True)
 class ScheduleAugmentation:
-    """A schedule, stretched to the epochs of the training, with its own fill colour;
-    None leaves images unchanged.
+    """A schedule, stretched to the epochs of the training.
 
-    A recipe, which was made without images, fills with the mean colour of the training
-    images instead of GRAY.
+    It has its own fill colour. A recipe, which was made without images, fills with the
+    mean colour of the training images instead of GRAY.
     """
 
     schedule: Schedule | None
+    """None leaves images unchanged."""
 
     shares_batches: ClassVar[bool] = True
 
     @property
     def definition(self) -> str:
-        """A hash of everything except the provenance and the functions of your own
+        """A hash of the schedule.
+
+        Everything is hashed except the provenance and the functions of your own
         operations.
         """
         if self.schedule is None:
@@ -122,15 +131,16 @@ class ScheduleAugmentation:
             content["searches_count"] = True
         if space.regularizers:
             content["regularizers"] = [
-                dataclasses.astuple(one) for one in space.regularizers
+                dataclasses.astuple(regularizer) for regularizer in space.regularizers
             ]
         return (
             "schedule " + hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
         )
 
     def by_epoch(self, epochs: int, train: Images | Tensor) -> Sequence[Augment]:
-        """As Augmentation.by_epoch; only the device of the training images matters, and
-        for a recipe their colour.
+        """As Augmentation.by_epoch.
+
+        Only the device of the training images matters, and for a recipe their colour.
         """
         if self.schedule is None or not self.schedule.space.acts_on_images:
             return [EpochPolicy(lambda images, generator: images)] * epochs
@@ -161,15 +171,16 @@ class ScheduleAugmentation:
 
         means = mean_probabilities(space, rows, spreads if is_spread else None)
         return [
-            EpochPolicy(augment, of_epoch)
-            for of_epoch in zip(means, spreads, strict=True)
+            EpochPolicy(augment, tensors)
+            for tensors in zip(means, spreads, strict=True)
         ]
 
     def regularization_by_epoch(
         self, epochs: int, device: torch.device
     ) -> Sequence[EpochRegularization]:
-        """The regularization of each epoch; empty for none. The trainer calls this
-        method if it exists.
+        """The regularization of each epoch; empty for none.
+
+        The trainer calls this method if it exists.
         """
         if self.schedule is None or not self.schedule.space.regularizers:
             return ()

@@ -30,9 +30,7 @@ STATE_KEY = "way"  # of a TrainState in the file
 
 @dataclass
 class TrainState:
-    """What a training changes. epochs: loss and error of each. sums (2,): of both over
-    the steps of the current one.
-    """
+    """What a training changes."""
 
     network: nn.Module
     optimizer: Optimizer
@@ -40,13 +38,18 @@ class TrainState:
     stream: BatchStream
     generator: torch.Generator
     sums: Tensor
+    """Sums (2,) of loss and error over the steps of the current epoch."""
     step: int = 0
     epochs: list[list[float]] = field(default_factory=list)
+    """Loss and error of each finished epoch."""
 
 
 class TrainCheckpoint:
-    """The file of a training. folder: None saves nothing. parts: what decides the
-    results; its hash names the file.
+    """The file of a training.
+
+    Args:
+        folder: None saves nothing.
+        parts: what decides the results; its hash names the file.
     """
 
     def __init__(self, folder: Path | None = None, parts: Iterable[str] = ()) -> None:
@@ -56,7 +59,9 @@ class TrainCheckpoint:
 
     def restore(self, state: TrainState) -> None:
         """Restore the state from the file; leave it at its beginning if there is none.
-        RunError for a broken file.
+
+        Raises:
+            RunError: for a broken file.
         """
         self._last_save = time.monotonic()
         path = self.path
@@ -69,8 +74,9 @@ class TrainCheckpoint:
             restore_default_generators(saved["default_generators"], state.sums.device)
 
     def save_regularly(self, state: TrainState) -> None:
-        """Save if EVERY_SECONDS have passed. Several processes, whose sums differ, save
-        only between epochs.
+        """Save if EVERY_SECONDS have passed.
+
+        Several processes, whose sums differ, save only between epochs.
         """
         can_be = (
             size() == 1

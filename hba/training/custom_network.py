@@ -26,30 +26,37 @@ to a fresh one.
 
 @dataclass(frozen=True)
 class CustomNetwork:
-    """The network that trainings start from. Raises SettingsError unless it is a
-    network or a function of the seed.
+    """The network that trainings start from.
+
+    Raises SettingsError unless it is a network or a function of the seed.
     """
 
     given: Given
+    """A network or a function, see Given."""
 
     def __post_init__(self) -> None:
         if isinstance(self.given, type) or not callable(self.given):
-            kind = (
+            got = (
                 f"the class {self.given.__name__}"
                 if isinstance(self.given, type)
                 else type(self.given).__name__
             )
             raise SettingsError(
                 "network must be an nn.Module, or a function of the seed that makes"
-                f" one, got {kind}"
+                f" one, got {got}"
             )
 
     def fresh(self, seed: int, weights_seed: int) -> nn.Module:
         """A network for the training with this seed.
 
-        weights_seed: seed of torch's default generator while a function makes the
-        network, so a function that ignores its argument still makes the same network
-        for the same seed. SettingsError for lazy layers or nothing to train.
+        Args:
+            seed: of the training.
+            weights_seed: seed of torch's default generator while a function makes the
+                network, so a function that ignores its argument still makes the same
+                network for the same seed.
+
+        Raises:
+            SettingsError: for lazy layers or nothing to train.
         """
         if isinstance(self.given, nn.Module):
             network: object = copy.deepcopy(self.given)
@@ -85,32 +92,31 @@ class CustomNetwork:
 
     @cached_property
     def definition(self) -> str:
-        """A string that is equal for networks that start alike: a hash of classes,
-        layers, weights and what is frozen.
+        """A string that is equal for networks that start alike.
 
-        A function is represented by its network for seed 0. The code of forward
-        functions is not compared.
+        It has a hash of classes, layers, weights and what is frozen. A function is
+        represented by its network for seed 0. The code of forward functions is not
+        compared.
         """
-        kind = "copies" if isinstance(self.given, nn.Module) else "made by seed"
-        return f"{self.name} {_digest(self.fresh(0, 0), kind, with_values=True)}"
+        origin = "copies" if isinstance(self.given, nn.Module) else "made by seed"
+        return f"{self.name} {_digest(self.fresh(0, 0), origin, with_values=True)}"
 
     @property
     def structure(self) -> str:
-        """The same without the values of the weights: equal for networks that can load
-        each other's weights.
+        """The same without the values of the weights.
+
+        It is equal for networks that can load each other's weights.
         """
         return _digest(self.fresh(0, 0), "structure", with_values=False)
 
     def check_takes(self, images: Images, image_size: int, n_classes: int) -> None:
-        """Try two black images in eval mode; SettingsError if that fails, or without
-        one output per class.
+        """Try two black images in eval mode.
+
+        Raises:
+            SettingsError: if that fails, or without one output per class.
         """
         network = self.fresh(0, 0).cpu().eval()
-        shape = (
-            images.n_channels,
-            image_size,
-            image_size,
-        )
+        shape = (images.n_channels, image_size, image_size)
         try:
             with torch.no_grad(), default_generators(torch.device("cpu")):
                 answer = network(torch.zeros(2, *shape))
@@ -120,16 +126,16 @@ class CustomNetwork:
                     f" {tuple(answer.shape)}"
                 )
         except Exception as error:
-            what = f"images of shape {shape} in {n_classes} classes"
+            data_in_words = f"images of shape {shape} in {n_classes} classes"
             raise SettingsError(
-                f"the network {self.name} cannot be trained on {what}"
+                f"the network {self.name} cannot be trained on {data_in_words}"
                 f" ({reason_of(error)})"
             ) from None
 
 
-def _digest(network: nn.Module, kind: str, *, with_values: bool) -> str:
+def _digest(network: nn.Module, purpose: str, *, with_values: bool) -> str:
     """Hash of classes, layers, names and shapes of weights, and what is frozen."""
-    digest = hashlib.sha256(kind.encode())
+    digest = hashlib.sha256(purpose.encode())
     layers = re.sub("0x[0-9a-f]+", "", repr(network))
     digest.update(f"{type(network).__qualname__}\n{layers}".encode())
     for name, tensor in network.state_dict().items():

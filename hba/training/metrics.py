@@ -23,21 +23,21 @@ Function = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Confusion:
-    """A network's answers on a split. counts: number of images by class and then by
-    answer, both as labels, above 0.
+    """A network's answers on a split.
 
     Raises ValueError for labels that are not a class, and counts below 1.
     """
 
     n_classes: int
     counts: Mapping[int, Mapping[int, int]] = field(repr=False)
+    """Number of images by class and then by answer, both as labels, above 0."""
 
     def __post_init__(self) -> None:
         labels = {
             *self.counts,
             *(answer for row in self.counts.values() for answer in row),
         }
-        images = [n for row in self.counts.values() for n in row.values()]
+        images = [count for row in self.counts.values() for count in row.values()]
         if (
             not labels
             or min(labels) < 0
@@ -52,17 +52,24 @@ class Confusion:
 
     @staticmethod
     def of(matrix: Tensor) -> "Confusion":
-        """From a matrix (K, K): number of images by label and answer."""
+        """The confusion of a matrix.
+
+        Args:
+            matrix: number of images by label and answer (K, K).
+        """
         rows = [
-            {answer: n for answer, n in enumerate(row) if n} for row in matrix.tolist()
+            {answer: count for answer, count in enumerate(row) if count}
+            for row in matrix.tolist()
         ]
         return Confusion(
             len(rows), {label: row for label, row in enumerate(rows) if row}
         )
 
     def matrix(self) -> np.ndarray:
-        """int64 (K, K): number of images of the row's class that were classified as the
-        column's class.
+        """The matrix int64 (K, K) of numbers of images.
+
+        A row is the class of the images, a column the class that they were classified
+        as.
         """
         matrix = np.zeros((self.n_classes, self.n_classes), dtype=np.int64)
         for label, row in self.counts.items():
@@ -80,21 +87,24 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Measured:
-    """Mean loss in nats and error in per cent, as the task defines them.
-
-    confusion, wrong: only if a confusion matrix was requested. wrong: bool (N,) on the
-    CPU, which images were classified wrongly; None if several processes share the
-    images.
-    """
+    """Mean loss in nats and error in per cent, as the task defines them."""
 
     loss: float
     error_percent: float
     confusion: Confusion | None = None
+    """Only if a confusion matrix was requested."""
     wrong: Tensor | None = field(default=None, repr=False, compare=False)
+    """Only if a confusion matrix was requested: bool (N,) on the CPU, which images were
+    classified wrongly; None if several processes share the images.
+    """
 
 
 def measure_batch_size(image_size: int) -> int:
-    """Number of images that are measured together. image_size: their side in pixels."""
+    """Number of images that are measured together.
+
+    Args:
+        image_size: their side in pixels.
+    """
     return min(MEASURE_BATCH_SIZE, max(100, PIXELS_PER_BATCH // image_size**2))
 
 
@@ -102,17 +112,19 @@ def measure_batch_size(image_size: int) -> int:
 def logits_of(
     network: nn.Module, data: Images, prepare: Function
 ) -> tuple[Tensor, Tensor]:
-    """Logits (N, classes), float32, and labels of all images, by the network in eval
-    mode, as in `measure`.
+    """Logits of all images by the network in eval mode, as in `measure`.
+
+    Returns:
+        Logits (N, classes), float32, and labels.
     """
     was_training = network.training
     network.eval()
     batches = data.once(measure_batch_size(data.image_size))
-    found = [
+    outputs = [
         (network(prepare(as_floats(images))), labels) for images, labels in batches
     ]
     network.train(was_training)
-    logits, labels = map(torch.cat, zip(*found, strict=True))
+    logits, labels = map(torch.cat, zip(*outputs, strict=True))
     return logits.float(), labels
 
 
@@ -124,12 +136,21 @@ def totals(
     confusion: Tensor | None = None,
     graphs: StepGraphs = EAGER,
 ) -> Tensor:
-    """Sum of the loss in nats, share of errors times number of images, number of
-    images: a tensor (3,) on the device.
+    """Sums of the loss and the errors over a split, and the number of images.
 
-    predict maps the output of prepare, which takes images in [0, 1], to logits.
-    confusion: int64 (K, K) of zeros on the device, to which images are added by label
-    and answer. Several processes share the batches; all get the sums.
+    Several processes share the batches; all get the sums.
+
+    Args:
+        predict: maps the output of prepare to logits.
+        data: the images.
+        prepare: takes images in [0, 1].
+        confusion: int64 (K, K) of zeros on the device, to which images are added by
+            label and answer.
+        graphs: runs the steps.
+
+    Returns:
+        A tensor (3,) on the device: sum of the loss in nats, share of errors times
+            number of images, number of images.
     """
     sums = torch.zeros(3, device=data.device)
     task = task_of(data.labels)
@@ -177,8 +198,15 @@ def measure(
 ) -> Measured:
     """Mean loss and error of the network in eval mode; its own mode is restored.
 
-    n_classes: also find the confusion matrix of this many classes, and the wrong
-    answers. The host waits at the end.
+    The host waits at the end.
+
+    Args:
+        network: the network.
+        data: the images.
+        prepare: maps images in [0, 1] to the network's input.
+        n_classes: also find the confusion matrix of this many classes, and the wrong
+            answers.
+        graphs: runs the steps.
     """
     answers: list[Tensor] = []
 

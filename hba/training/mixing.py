@@ -17,31 +17,38 @@ from hba.utils.devices import whole_numbers
 def mix(
     images: Tensor, labels: Tensor, mixing: Mixing, generator: torch.Generator
 ) -> tuple[Tensor, MixedLabels]:
-    """Mix images (B, C, H, W), floating point, each with the one before it in the
-    batch, the first with the last.
+    """Mix each image with the one before it in the batch, the first with the last.
 
-    labels: (B,) or (B, classes). The generator is on the device of the images. Mixing
-    is linear with shares that sum to 1, so standardized images are mixed as images in
-    [0, 1] are.
+    Mixing is linear with shares that sum to 1, so standardized images are mixed as
+    images in [0, 1] are.
+
+    Args:
+        images: (B, C, H, W), floating point.
+        labels: (B,) or (B, classes).
+        mixing: probabilities and shapes of Mixup and CutMix.
+        generator: on the device of the images.
     """
-    own = draw_shares(mixing, images.shape[2], images.shape[3], generator)
+    shares = draw_shares(mixing, images.shape[2], images.shape[3], generator)
     # In two steps, because MPS has no float64.
-    of_image, of_other, of_label = (
-        one.to(images.dtype).to(images.device) for one in (own, 1 - own, own.mean())
+    image_share, other_share, label_share = (
+        share.to(images.dtype).to(images.device)
+        for share in (shares, 1 - shares, shares.mean())
     )
-    return _before(images) * of_other + images * of_image, MixedLabels(
-        labels, _before(labels), of_label
+    return _before(images) * other_share + images * image_share, MixedLabels(
+        labels, _before(labels), label_share
     )
 
 
 def draw_shares(
     mixing: Mixing, height: int, width: int, generator: torch.Generator
 ) -> Tensor:
-    """Draw the share of the image itself at each pixel (H, W), float64, for a whole
-    batch.
+    """Draw the share of the image itself at each pixel, for a whole batch.
 
     Its mean is the share of the image's labels. Mixup: one number. CutMix: 0 in a box,
     1 outside. Without mixing: 1.
+
+    Returns:
+        float64 (H, W).
     """
     device = generator.device
     numbers = torch.rand(6, generator=generator, dtype=torch.float64, device=device)

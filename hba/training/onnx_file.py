@@ -51,9 +51,9 @@ def write_onnx(folder: str | Path) -> str | None:
             warnings.simplefilter("ignore")
             with (folder / NETWORK_NAME).open("rb") as file:
                 program = torch.export.load(file)
-            made = torch.onnx.export(program, dynamo=True, verbose=False)
-            assert made is not None
-            model = made.model_proto
+            onnx_program = torch.onnx.export(program, dynamo=True, verbose=False)
+            assert onnx_program is not None
+            model = onnx_program.model_proto
             shape = (2, info.channels, info.image_size, info.image_size)
             images = torch.randint(
                 0,
@@ -65,9 +65,9 @@ def write_onnx(folder: str | Path) -> str | None:
             (logits,) = ReferenceEvaluator(model).run(
                 None, {model.graph.input[0].name: images.numpy()}
             )
-            found = torch.from_numpy(logits).softmax(dim=1)
+            actual = torch.from_numpy(logits).softmax(dim=1)
             expected = program.module()(images).softmax(dim=1)
-        if (difference := float((found - expected).abs().max())) > TOLERANCE:
+        if (difference := float((actual - expected).abs().max())) > TOLERANCE:
             raise ValueError(f"its probabilities differ by {difference:.1e}")
         write_atomically(
             folder / ONNX_NAME, lambda file: file.write(model.SerializeToString())

@@ -55,11 +55,16 @@ def scheduled(
     warm_up_steps: int = 0,
     plateau_epochs: int | None = None,
 ) -> LRScheduler:
-    """The named schedule of the learning rate over total_steps, which begin with
-    warm_up_steps of linear warm-up.
+    """The named schedule of the learning rate over total_steps.
 
     It changes at every step: step k of w of the warm-up has k / (w + 1) of it.
-    plateau_epochs: the patience of PLATEAU.
+
+    Args:
+        optimizer: whose learning rate changes.
+        schedule: its name.
+        total_steps: number of steps, with those of the warm-up.
+        warm_up_steps: number of steps of linear warm-up at the beginning.
+        plateau_epochs: the patience of PLATEAU.
     """
     if schedule == PLATEAU:
         assert plateau_epochs is not None
@@ -81,12 +86,18 @@ def scheduled(
 
 
 class Plateau(LRScheduler):
-    """STN's schedule (MacKay et al. 2019, appendix E): the learning rate is multiplied
-    by `factor` each time that the validation loss has reached no new minimum for
-    `patience` epochs.
+    """STN's schedule, which reduces the learning rate when the loss stagnates.
 
-    It steps at every training step, as the other schedules do; call `observe` at the
-    end of every epoch.
+    The learning rate is multiplied by `factor` each time that the validation loss has
+    reached no new minimum for `patience` epochs (MacKay et al. 2019, appendix E). It
+    steps at every training step, as the other schedules do; call `observe` at the end
+    of every epoch.
+
+    Args:
+        optimizer: whose learning rate changes.
+        patience: number of epochs.
+        warm_up_steps: number of steps of linear warm-up.
+        factor: of the learning rate.
     """
 
     def __init__(
@@ -110,8 +121,9 @@ class Plateau(LRScheduler):
         return [float(rate) * risen * self.factor**self.drops for rate in self.base_lrs]
 
     def observe(self, loss: float) -> None:
-        """Record the validation loss of a finished epoch, in nats. A loss that is not
-        finite is no new minimum.
+        """Record the validation loss of a finished epoch, in nats.
+
+        A loss that is not finite is no new minimum.
         """
         if loss < self.least:
             self.least = loss
@@ -134,14 +146,22 @@ def optimizer_for(
     steps_per_epoch: int,
     plateau_epochs: int | None = None,
 ) -> tuple[Optimizer, LRScheduler]:
-    """The optimizer, fused for AdamW and with `fast`, and the schedule. plateau_epochs:
-    its patience.
+    """The optimizer, fused for AdamW and with `fast`, and the schedule.
+
+    Args:
+        settings: of the training.
+        parameters: what is trained.
+        steps_per_epoch: number of steps in an epoch.
+        plateau_epochs: the patience of PLATEAU.
     """
     is_fused = settings.fast or settings.optimizer == "adamw"
-    how = {"fused": True, "foreach": False} if is_fused else {}
+    options = {"fused": True, "foreach": False} if is_fused else {}
     make = OPTIMIZERS[settings.optimizer]
     optimizer = make(
-        parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay, **how
+        parameters,
+        lr=settings.learning_rate,
+        weight_decay=settings.weight_decay,
+        **options,
     )
     if isinstance(optimizer, SGD):
         # A fused SGD fails if only some weights have a momentum, as when a layer gets
@@ -163,11 +183,10 @@ def optimizer_for(
 
 
 def gradient_root(optimizer: Optimizer, parameter: Tensor) -> Tensor:
-    """The root of the mean squared gradient of each number of a parameter, by which
-    Adam and RMSprop divide gradients.
+    """The root of the mean squared gradient of each number of a parameter.
 
-    Ref: Kingma and Ba 2015, Algorithm 1; RMSprop does not correct the bias of the mean.
-    Infinite before the first step.
+    Adam and RMSprop divide gradients by it. Ref: Kingma and Ba 2015, Algorithm 1;
+    RMSprop does not correct the bias of the mean. Infinite before the first step.
     """
     group = optimizer.param_groups[0]
     state = optimizer.state.get(parameter)
@@ -186,12 +205,13 @@ def gradient_root(optimizer: Optimizer, parameter: Tensor) -> Tensor:
 def preconditioned(
     optimizer: Optimizer, parameters: Iterable[Tensor], gradients: Sequence[Tensor]
 ) -> list[Tensor]:
-    """Gradients of the parameters, scaled as the optimizer scales them: AdamW by
-    gradient_root, SGD not at all.
+    """Gradients of the parameters, scaled as the optimizer scales them.
+
+    AdamW scales by gradient_root, SGD not at all.
     """
     if not isinstance(optimizer, AdamW):
         return list(gradients)
     return [
-        gradient / gradient_root(optimizer, one)
-        for one, gradient in zip(parameters, gradients, strict=True)
+        gradient / gradient_root(optimizer, parameter)
+        for parameter, gradient in zip(parameters, gradients, strict=True)
     ]

@@ -48,38 +48,44 @@ COLOR = 3
 
 
 class NetworkInfo(pydantic.BaseModel, frozen=True):
-    """The content of network.json, which describes network.pt.
-
-    format: `export` for a program of torch.export, `state dict` for the weights of a
-    network that it cannot write. model: its name, or the class of the user's own
-    network. image_size: side of images in pixels; input_size: side of their center,
-    which the network takes. mean, std: by channel, in [0, 1]. levels: as in the
-    settings. policy: the row of the evaluation. hba, torch: versions.
-    """
+    """The content of network.json, which describes network.pt."""
 
     format_version: Literal[1] = 1
     format: Literal["export", "state dict"] = "export"
+    """`export` for a program of torch.export, `state dict` for the weights of a network
+    that it cannot write.
+    """
     model: str
+    """Its name, or the class of the user's own network."""
     classes: tuple[str, ...]
     image_size: int
+    """Side of images in pixels."""
     input_size: int
+    """Side of their center in pixels, which the network takes."""
     channels: int
     mean: tuple[float, ...]
+    """By channel, in [0, 1]."""
     std: tuple[float, ...]
+    """By channel, in [0, 1]."""
     task: TaskName
     levels: tuple[float, float] | None
+    """As in the settings."""
     test_error_percent: float
     test_images: int
     policy: str
+    """The row of the evaluation."""
     seed: int
     epochs: int
     hba: str = VERSION
+    """Version of hba."""
     torch: str | None = version_of("torch")
+    """Version of PyTorch."""
 
 
 class FromPixels(nn.Module):
-    """A network with its standardization: from images uint8 (N, C, S, S) to logits (N,
-    classes).
+    """A network with its standardization.
+
+    It maps images uint8 (N, C, S, S) to logits (N, classes).
     """
 
     mean: Tensor
@@ -104,13 +110,14 @@ class FromPixels(nn.Module):
 
 
 class KeptNetwork(NamedTuple):
-    """The network of a training, as bytes that any process can write. problem: why it
-    is a state dict, if it is one.
-    """
+    """The network of a training, as bytes that any process can write."""
 
     content: bytes
+    """Of network.pt."""
     info: NetworkInfo
+    """Of network.json."""
     problem: str = ""
+    """Why it is a state dict, if it is one."""
 
     @staticmethod
     def of(
@@ -120,8 +127,14 @@ class KeptNetwork(NamedTuple):
         config: EvaluationConfig,
         **training: Any,
     ) -> "KeptNetwork":
-        """Export a network, which is moved to the CPU. data: of the training. training:
-        its model, policy and seed.
+        """Export a network, which is moved to the CPU.
+
+        Args:
+            network: the trained network.
+            test: its errors on the test split.
+            data: of the training.
+            config: of the training.
+            training: its model, policy and seed.
         """
         prepared = Preprocessing.of(
             data.train, config.baseline_augmentation(), config.colors_of_network()
@@ -158,19 +171,20 @@ class KeptNetwork(NamedTuple):
             )
 
     def save(self, folder: Path) -> None:
-        """Write network.pt and then network.json, each whole or not at all; an
-        HbaWarning for a state dict.
+        """Write network.pt and then network.json, each whole or not at all.
+
+        An HbaWarning for a state dict.
         """
         write_atomically(folder / NETWORK_NAME, lambda file: file.write(self.content))
         write_text(
             folder / INFO_NAME, json.dumps(self.info.model_dump(), indent=2) + "\n"
         )
         if self.problem:
-            text = (
+            message = (
                 f"torch.export cannot write this network ({self.problem});"
                 f" {NETWORK_NAME} has its state dict"
             )
-            warnings.warn(text, HbaWarning, stacklevel=2)
+            warnings.warn(message, HbaWarning, stacklevel=2)
 
 
 def is_kept(folder: Path) -> bool:
@@ -178,23 +192,26 @@ def is_kept(folder: Path) -> bool:
 
 
 def exported(module: nn.Module, some: Tensor) -> bytes:
-    """Export a module in eval mode on the CPU, for any number of images, as
-    torch.export.save writes it.
+    """Export a module in eval mode on the CPU, for any number of images.
 
-    some: a few images uint8 (n, C, S, S), for which the program must compute the same.
     Raises exceptions of any kind.
+
+    Args:
+        module: maps images uint8 (N, C, S, S) to logits.
+        some: a few images uint8 (n, C, S, S), for which the program must compute the
+            same.
+
+    Returns:
+        The program as torch.export.save writes it.
     """
     content = io.BytesIO()
     batch = {0: torch.export.Dim("N", min=1)}
     with contextlib.ExitStack() as stack:
         # Without what PyTorch prints and logs of a network that it cannot export: its
         # whole graph.
-        for one in (
-            torch.no_grad(),
-            warnings.catch_warnings(),
-            contextlib.redirect_stderr(io.StringIO()),
-        ):
-            stack.enter_context(one)
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(warnings.catch_warnings())
+        stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
         stack.callback(logging.disable, logging.root.manager.disable)
         logging.disable()
         warnings.simplefilter("ignore")
@@ -203,9 +220,9 @@ def exported(module: nn.Module, some: Tensor) -> bytes:
             module, (example,), dynamic_shapes=(batch,), strict=False
         )
         graphs = [
-            part.graph
-            for part in program.graph_module.modules()
-            if isinstance(part, torch.fx.GraphModule)
+            submodule.graph
+            for submodule in program.graph_module.modules()
+            if isinstance(submodule, torch.fx.GraphModule)
         ]
         for node in (node for graph in graphs for node in graph.nodes):
             # It holds paths of files.
@@ -215,13 +232,13 @@ def exported(module: nn.Module, some: Tensor) -> bytes:
                 # stay refused.
                 node.kwargs = {**node.kwargs, "device": None}
         torch.export.save(program, content)
-        found = module(some)
+        expected = module(some)
         run = program.module()
         together = run(some)
         alone = torch.cat([run(image[None]) for image in some])
         if not all(
-            torch.allclose(one, found, rtol=1e-3, atol=1e-3)
-            for one in (together, alone)
+            torch.allclose(outputs, expected, rtol=1e-3, atol=1e-3)
+            for outputs in (together, alone)
         ):
             raise ValueError("the exported program computes something else")
     return content.getvalue()
@@ -229,12 +246,12 @@ def exported(module: nn.Module, some: Tensor) -> bytes:
 
 @dataclass(frozen=True, repr=False)
 class TrainedNetwork:
-    """A network on the CPU. info: network.json. module: from images uint8 (N, C, S, S)
-    to logits (N, classes).
-    """
+    """A network on the CPU."""
 
     info: NetworkInfo
+    """The content of network.json."""
     module: Callable[[Tensor], Tensor]
+    """From images uint8 (N, C, S, S) to logits (N, classes)."""
 
     def __repr__(self) -> str:
         info = self.info
@@ -252,7 +269,9 @@ class TrainedNetwork:
 
     def read(self, image: str | Path | PIL.Image.Image) -> Tensor:
         """Read an image file or a PIL image as uint8 (3, S, S), as evaluations do.
-        DataError if it cannot be read.
+
+        Raises:
+            DataError: if it cannot be read.
         """
         if self.info.channels != COLOR:
             raise DataError(
@@ -269,15 +288,19 @@ class TrainedNetwork:
 
     @torch.no_grad()
     def predict(self, images: Any) -> Tensor:
-        """Predict probabilities (N, classes) in [0, 1]. They sum to 1, unless images
-        have several labels.
+        """Predict probabilities (N, classes) in [0, 1].
 
-        images: an image, or a list or any iterable of images, which is read in batches.
-        An image is a path, a PIL image, or a tensor or array as `read` returns it:
-        uint8 (C, S, S), or (S, S, C), or floating point in [0, 1]. A tensor or array
-        may also be a batch (N, C, S, S). A single channel is repeated for a network of
-        color images. DataError for anything else, for another size, and for unreadable
-        files.
+        They sum to 1, unless images have several labels.
+
+        Args:
+            images: an image, or a list or any iterable of images, which is read in
+                batches. An image is a path, a PIL image, or a tensor or array as `read`
+                returns it: uint8 (C, S, S), or (S, S, C), or floating point in [0, 1].
+                A tensor or array may also be a batch (N, C, S, S). A single channel is
+                repeated for a network of color images.
+
+        Raises:
+            DataError: for anything else, for another size, and for unreadable files.
         """
         size = measure_batch_size(self.info.image_size)
         if isinstance(images, Tensor) or (
@@ -289,11 +312,14 @@ class TrainedNetwork:
         ):
             batches = [self._read(images)]
         else:
-            parts, given = (
-                iter(images),
-                lambda: [self._read(one) for one in itertools.islice(parts, size)],
-            )
-            batches = map(torch.cat, iter(given, []))
+            remaining = iter(images)
+
+            def read_batch() -> list[Tensor]:
+                return [
+                    self._read(image) for image in itertools.islice(remaining, size)
+                ]
+
+            batches = map(torch.cat, iter(read_batch, []))
         logits = torch.cat(
             [torch.zeros(0, len(self.classes)), *map(self.module, batches)]
         )
@@ -304,10 +330,10 @@ class TrainedNetwork:
         if isinstance(image, Tensor | np.ndarray) and image.ndim in (2, 3):
             return self._pixels(image)
         if not isinstance(image, str | Path | PIL.Image.Image):
-            found = tuple(getattr(image, "shape", ())) or type(image).__name__
+            got = tuple(getattr(image, "shape", ())) or type(image).__name__
             raise DataError(
                 "an image must be a path, a PIL image, or a tensor or array of one"
-                f" image, got {found}"
+                f" image, got {got}"
             )
         try:
             return self.read(image)[None]
@@ -318,11 +344,11 @@ class TrainedNetwork:
                 f"cannot read the image {image}: {reason_of(error)}; leave it out"
             ) from None
 
-    def _pixels(self, given: Tensor | np.ndarray) -> Tensor:
+    def _pixels(self, images: Tensor | np.ndarray) -> Tensor:
         """One image, (H, W), (C, H, W) or (H, W, C), or a batch of them as uint8 (N, C,
         S, S) on the CPU.
         """
-        tensor = checked_images(given if given.ndim > 3 else given[None]).cpu()
+        tensor = checked_images(images if images.ndim > 3 else images[None]).cpu()
         side = self.info.image_size
         channels = self.info.channels
         tensor = (
@@ -336,28 +362,35 @@ class TrainedNetwork:
                 f" 1, {side}, {side}) if grey"
             )
             raise DataError(
-                f"images must have the shape {rule}, got {tuple(given.shape)}"
+                f"images must have the shape {rule}, got {tuple(images.shape)}"
             )
         return tensor
 
 
 def load_network(run: str | Path, *, network: Given | None = None) -> TrainedNetwork:
-    """Load the network that `hba auto`, `hba train` or `hba evaluate --keep-network`
-    has saved in the folder of a run.
+    """Load the network that a command has saved in the folder of a run.
 
-    run: the folder, or one of its files. network: your own network, if torch.export
-    could not write it and network.pt holds its state dict. Only load files of people
-    that you trust: torch.export.load may run code in a file. RunError if the folder
-    holds no network, or its files are broken or of another version; SettingsError
-    without `network`.
+    The commands are `hba auto`, `hba train` and `hba evaluate --keep-network`. Only
+    load files of people that you trust: torch.export.load may run code in a file.
+
+    Args:
+        run: the folder, or one of its files.
+        network: your own network, if torch.export could not write it and network.pt
+            holds its state dict.
+
+    Raises:
+        RunError: if the folder holds no network, or its files are broken or of another
+            version.
+        SettingsError: without `network`, if it is needed.
     """
     folder = run_of(run)
     path = folder / NETWORK_NAME
     described = folder / INFO_NAME
     if not is_kept(folder):
-        what = f"has no {NETWORK_NAME}" if folder.exists() else "does not exist"
+        problem = f"has no {NETWORK_NAME}" if folder.exists() else "does not exist"
         raise RunError(
-            f"{folder} {what}; make one with a network: hba train POLICY DIR --out RUN"
+            f"{folder} {problem}; make one with a network: hba train POLICY DIR --out"
+            " RUN"
         )
     try:
         info = NetworkInfo.model_validate_json(read_text(described))
@@ -381,11 +414,11 @@ def load_network(run: str | Path, *, network: Given | None = None) -> TrainedNet
             f"{path} holds a state dict: use hba.load_network(RUN,"
             " network=YOUR_NETWORK) in Python"
         )
-    own = CustomNetwork(network).fresh(info.seed, 0)
+    module = CustomNetwork(network).fresh(info.seed, 0)
     try:
-        own.load_state_dict(load_tensors(path))
+        module.load_state_dict(load_tensors(path))
     except RuntimeError as error:
         raise RunError(
             f"the weights in {path} do not fit the network ({reason_of(error)})"
         ) from None
-    return TrainedNetwork(info, FromPixels(own, info).eval())
+    return TrainedNetwork(info, FromPixels(module, info).eval())

@@ -41,14 +41,15 @@ from hba.utils.seeding import derived_seed, generator_for
 
 
 class Trained(NamedTuple):
-    """After the last epoch. epochs: mean loss and error of each on augmented images.
-    steps: on a GPU, how they ran.
-    """
+    """A network after the last epoch."""
 
     network: nn.Module
     test: Measured
+    """Its errors on the test split."""
     epochs: tuple[Measured, ...] = ()
+    """Mean loss and error of each epoch on augmented images."""
     steps: StepCounts | None = None
+    """How the steps ran, on a GPU."""
 
 
 def train(
@@ -61,18 +62,30 @@ def train(
     start: Start | None = None,
     checkpoint: TrainCheckpoint | None = None,
 ) -> Trained:
-    """Train a network, and measure it on the test split once, after the last epoch
-    (paper, section 4).
+    """Train a network, and measure it on the test split once, after the last epoch.
 
-    data is on its device. Each training image goes through the augmentation,
+    Ref: paper, section 4. Each training image goes through the augmentation,
     standardization, the baseline augmentation and Cutout, in this order (paper, 4.2);
-    then each batch is mixed, if the augmentation has a mixing. The seed decides
-    weights, batches and draws, except draws from torch's default generators. A search
-    with the same seed uses other streams, so no network starts from the weights of the
-    search. own_network: replaces the setting `model`; if it is a network, all seeds
-    start from its weights. start: pretrained weights of the model. checkpoint: where
-    the training is saved and resumed, without the augmentation's own state.
-    DivergedError for a loss that is not finite.
+    then each batch is mixed, if the augmentation has a mixing.
+
+    The seed decides weights, batches and draws, except draws from torch's default
+    generators. A search with the same seed uses other streams, so no network starts
+    from the weights of the search.
+
+    Args:
+        config: of the training.
+        data: on its device.
+        augmentation: of the training images.
+        seed: decides the training.
+        on_step: called after every step.
+        own_network: replaces the setting `model`; if it is a network, all seeds start
+            from its weights.
+        start: pretrained weights of the model.
+        checkpoint: where the training is saved and resumed, without the augmentation's
+            own state.
+
+    Raises:
+        DivergedError: for a loss that is not finite.
     """
     device = data.train.device
     preprocessing = Preprocessing.of(
@@ -94,7 +107,7 @@ def train(
             config, network.parameters(), stream.batches_per_pass
         )
         network.train()
-        by_epoch = _by_epoch(augmentation, config.epochs, data.train)
+        by_epoch = _plan_epochs(augmentation, config.epochs, data.train)
         state = TrainState(
             network,
             optimizer,
@@ -177,8 +190,14 @@ def network_of(
     own_network: CustomNetwork | None,
     start: Start | None,
 ) -> nn.Module:
-    """The network that the training with this seed starts from; own_network and start
-    as in `train`.
+    """The network that the training with this seed starts from.
+
+    Args:
+        config: of the training.
+        data: of the training.
+        seed: of the training.
+        own_network: as in `train`.
+        start: as in `train`.
     """
     weights_seed = derived_seed(seed, "weights of an evaluation")
     if own_network is not None:
@@ -194,7 +213,7 @@ def network_of(
     )
 
 
-def _by_epoch(
+def _plan_epochs(
     augmentation: Augmentation, epochs: int, train: Images
 ) -> list[tuple[Augment, EpochRegularization, Mixing | None]]:
     with single_process():
@@ -235,12 +254,15 @@ def _step(
     labels: Tensor,
     values: Tensor,
     mixing: Tensor,
-    *of_policy: Tensor,
+    *policy_tensors: Tensor,
 ) -> None:
-    """Make one training step. mixing (4,): the fields of a Mixing, or (0,). of_policy:
-    first arguments of `apply`.
+    """Make one training step.
+
+    Args:
+        mixing: the fields of a Mixing (4,), or (0,).
+        policy_tensors: first arguments of `apply`.
     """
-    augmented = apply(*of_policy, images, state.generator)
+    augmented = apply(*policy_tensors, images, state.generator)
     inputs = acts.on_inputs(
         preprocessing.train(augmented, state.generator), values, state.generator
     )

@@ -23,13 +23,16 @@ VERSION = "0.1.0"
 PRECISION = "float32"
 """Of all that hba computes, by its name in torch."""
 PACKAGES = ("torch", "torchvision", "kornia", "numpy", "pillow", "scikit-learn")
+"""Packages whose versions `environment` reports."""
 
 Make = TypeVar("Make", bound=Callable[..., Any])
 
 
 def check_device_name(name: str) -> str:
-    """The name; SettingsError if it is not auto, cpu, cuda, cuda:<number> or mps. The
-    device need not exist here.
+    """Check the name of a device, which need not exist here, and return it.
+
+    Raises:
+        SettingsError: if it is not auto, cpu, cuda, cuda:<number> or mps.
     """
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?|mps", name):
         raise SettingsError(
@@ -39,8 +42,10 @@ def check_device_name(name: str) -> str:
 
 
 def find_device(name: str) -> torch.device:
-    """The device of that name here; `auto` is a CUDA GPU if there is one. SettingsError
-    if there is no such device.
+    """The device of that name here; `auto` is a CUDA GPU if there is one.
+
+    Raises:
+        SettingsError: if there is no such device.
     """
     import torch
 
@@ -60,8 +65,9 @@ def find_device(name: str) -> torch.device:
 
 
 def exact_device(device: torch.device) -> torch.device:
-    """Where random numbers are drawn and images augmented: the device itself; for mps,
-    without float64, the CPU.
+    """The device where random numbers are drawn and images augmented.
+
+    This is the device itself; for mps, without float64, the CPU.
     """
     import torch
 
@@ -70,8 +76,10 @@ def exact_device(device: torch.device) -> torch.device:
 
 @contextlib.contextmanager
 def explained_memory_errors() -> Iterator[None]:
-    """Turn errors of a full memory or GPU, and of a DataLoader worker that died, into
-    RunErrors with a remedy.
+    """Turn errors of a full memory into RunErrors with a remedy.
+
+    These are errors of the machine's memory or a GPU's, and of a DataLoader worker that
+    died.
     """
     import torch
 
@@ -98,32 +106,38 @@ def explained_memory_errors() -> Iterator[None]:
 
 @contextlib.contextmanager
 def usual_types() -> Iterator[None]:
-    """PRECISION and the CPU as PyTorch's defaults, and no autocast, whatever the caller
-    has set; then as before.
+    """PRECISION and the CPU as PyTorch's defaults, and no autocast.
+
+    This holds whatever the caller has set; then it is as before.
     """
     import torch
 
     # torch.get_default_device takes several times as long, which counts for single
     # images.
-    made = torch.empty(0)
-    wanted = getattr(torch, PRECISION)
-    cast_on = [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
-    if made.dtype == wanted and made.device.type == "cpu" and not cast_on:
+    probe = torch.empty(0)
+    precision = getattr(torch, PRECISION)
+    cast_on = [
+        device_type
+        for device_type in ("cpu", "cuda")
+        if torch.is_autocast_enabled(device_type)
+    ]
+    if probe.dtype == precision and probe.device.type == "cpu" and not cast_on:
         yield
         return
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.device("cpu"))
-        for kind in cast_on:
-            stack.enter_context(torch.autocast(kind, enabled=False))
-        stack.callback(torch.set_default_dtype, made.dtype)
-        torch.set_default_dtype(wanted)
+        for device_type in cast_on:
+            stack.enter_context(torch.autocast(device_type, enabled=False))
+        stack.callback(torch.set_default_dtype, probe.dtype)
+        torch.set_default_dtype(precision)
         yield
 
 
 @contextlib.contextmanager
 def own_state() -> Iterator[None]:
-    """The same, with gradients and outside of inference mode: for trainings within
-    whatever a caller does.
+    """The same, with gradients and outside of inference mode.
+
+    It is for trainings within whatever a caller does.
     """
     import torch
 
@@ -132,8 +146,12 @@ def own_state() -> Iterator[None]:
 
 
 def device_constant(make: Make) -> Make:
-    """Cache the results of `make` by its arguments, which must be hashable. A compiled
-    program has its own results.
+    """Cache the results of a function by its arguments.
+
+    A compiled program has its own results.
+
+    Args:
+        make: the function. Its arguments must be hashable.
     """
     cached: dict[tuple[Hashable, ...], Any] = {}
 
@@ -148,14 +166,14 @@ def device_constant(make: Make) -> Make:
             return cached[arguments]
         # A tensor that is made in inference mode stays an inference tensor.
         with torch.inference_mode(False):
-            made = make(*arguments)
+            value = make(*arguments)
         # A tensor that a CUDA graph records has no content yet.
         is_capturing = (
             torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
         )
         if not (is_compiling or is_capturing):
-            cached[arguments] = made
-        return made
+            cached[arguments] = value
+        return value
 
     return cast(Make, constant)
 
@@ -169,8 +187,9 @@ def whole_numbers(count: int, dtype: torch.dtype, device: torch.device) -> Tenso
 
 
 def environment(device: torch.device) -> dict[str, Any]:
-    """The device by name, the number of PyTorch's threads, and the versions of hba and
-    of PACKAGES.
+    """The device by name, the number of PyTorch's threads, and versions.
+
+    The versions are those of hba and of PACKAGES.
     """
     import torch
 

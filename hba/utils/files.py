@@ -21,8 +21,10 @@ LOCK_NAME = ".lock"
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Let `write` fill a temporary file, which replaces `path` in one step. If that
-    fails, RunError; `path` is kept.
+    """Let `write` fill a temporary file, which replaces `path` in one step.
+
+    Raises:
+        RunError: if that fails; `path` is kept.
     """
     # One temporary name per file, so that the next writer overwrites what a killed one
     # left.
@@ -66,7 +68,11 @@ def save_tensors(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def load_tensors(path: Path) -> Any:
-    """Read a file of save_tensors onto the CPU. RunError for a broken file."""
+    """Read a file of save_tensors onto the CPU.
+
+    Raises:
+        RunError: for a broken file.
+    """
     import torch
 
     try:
@@ -78,8 +84,10 @@ def load_tensors(path: Path) -> Any:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file for reading; OSError for a pipe or a device, which may never
-    end.
+    """Open a regular file for reading.
+
+    Raises:
+        OSError: for a pipe or a device, which may never end.
     """
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, NO_FILE, str(path))
@@ -90,13 +98,14 @@ def read_text(path: Path) -> str:
     """Read UTF-8 text, with line ends as \\n, without a byte order mark. Raises OSError
     or UnicodeDecodeError.
     """
-    with open_regular(path) as file, io.TextIOWrapper(file, "utf-8-sig") as text:
-        return text.read()
+    with open_regular(path) as file, io.TextIOWrapper(file, "utf-8-sig") as stream:
+        return stream.read()
 
 
 def reason_of(error: Exception) -> str:
-    """Why something failed, in a few words: the system's reason, or the first line of
-    the message.
+    """Why something failed, in a few words.
+
+    These are the system's reason, or the first line of the message.
     """
     return getattr(error, "strerror", None) or next(
         iter(str(error).splitlines()), type(error).__name__
@@ -105,11 +114,16 @@ def reason_of(error: Exception) -> str:
 
 @contextlib.contextmanager
 def run_lock(folder: Path | None) -> Iterator[None]:
-    """Make a run folder and hold its lock; remove the folder at the end if it is empty.
-    None locks nothing.
+    """Make a run folder and hold its lock.
 
-    RunError if another process, or a child of one that has ended, holds the lock, or if
-    the folder is not writable.
+    At the end, remove the folder if it is empty.
+
+    Args:
+        folder: None locks nothing.
+
+    Raises:
+        RunError: if another process, or a child of one that has ended, holds the lock,
+            or if the folder is not writable.
     """
     if folder is None:
         yield
@@ -121,11 +135,11 @@ def run_lock(folder: Path | None) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
-        text = (
+        message = (
             f"another search or evaluation is at work in {folder}; wait for its end, or"
             " choose another --out"
         )
-        raise RunError(text) from None
+        raise RunError(message) from None
     except (OSError, ValueError, NotImplementedError) as error:
         # NotImplementedError: a file system without locks.
         raise RunError(
@@ -149,8 +163,13 @@ def run_of(path: str | Path) -> Path:
 
 
 def resumes(resume: bool, first: Path) -> bool:
-    """Whether to resume a run, of which `first` is written first. HbaWarning if it
-    stopped before, and begins again.
+    """Whether to resume a run.
+
+    HbaWarning if it stopped before its first file was written, and begins again.
+
+    Args:
+        resume: whether the user wants to resume it.
+        first: the file of the run that is written first.
     """
     if resume and not first.exists():
         warnings.warn(
@@ -162,8 +181,10 @@ def resumes(resume: bool, first: Path) -> bool:
 
 
 def new_folder(place: Path, name: str) -> Path:
-    """Make the folder <place>/<name>-<number> with the first free number; RunError if
-    that is not possible.
+    """Make the folder <place>/<name>-<number> with the first free number.
+
+    Raises:
+        RunError: if that is not possible.
     """
     number = 1
     while True:

@@ -34,14 +34,22 @@ class Saved(NamedTuple):
     """Copies of what a step changes."""
 
     tensors: list[Tensor]
+    """Copies of the tensors, in the order of StepState.tensors."""
     generators: list[Tensor]
+    """States of the random generators."""
 
 
 class StepState:
-    """What steps change: the tensors in `state` that are on the device of the random
-    generators, and the generators.
+    """What steps change: tensors, and random generators.
 
-    is_learnt: which tensors the optimizer changes, bool, one for each tensor.
+    These are the tensors in `state` that are on the device of the generators, and the
+    generators. The attribute `is_learnt` says which tensors the optimizer changes:
+    bool, one for each tensor.
+
+    Args:
+        state: everything that steps change, as tensors_in takes it.
+        generators: those that steps draw from.
+        optimizer: None if steps change no weights.
     """
 
     def __init__(
@@ -89,11 +97,18 @@ class StepState:
 def compare_runs(
     changed: StepState, run: Callable[[], T], replay: Callable[[], T]
 ) -> tuple[T, str | None]:
-    """Run a step twice eagerly and once as a graph, all from the same state; keep the
-    state of the first run.
+    """Run a step twice eagerly and once as a graph, all from the same state.
 
-    Returns its outputs, and how the other runs differ from it; None if they do the same
-    up to noise. The host waits.
+    The state of the first run is kept. The host waits.
+
+    Args:
+        changed: what the step changes.
+        run: runs the step eagerly.
+        replay: runs the step as a graph.
+
+    Returns:
+        The outputs of the first run, and how the other runs differ from it; None if
+            they do the same up to noise.
     """
     begun = changed.saved()
     try:
@@ -102,8 +117,8 @@ def compare_runs(
         first = [*ended.tensors, *changed.on_device(outputs)]
 
         def differences(outputs: T) -> Tensor:
-            found = [*changed.tensors, *changed.on_device(outputs)]
-            return _norms(map(_difference, found, first))
+            tensors = [*changed.tensors, *changed.on_device(outputs)]
+            return _norms(map(_difference, tensors, first))
 
         n_state = len(begun.tensors)
         moved = _norms(chain(map(_difference, begun.tensors, first), first[n_state:]))
@@ -131,23 +146,19 @@ def compare_runs(
         and is_steady[~may_differ].all()
         and 2 * weights.sum() >= len(weights)
     ):
-        return (
-            outputs,
-            "two eager runs of it differ, as if its Python code kept a state",
-        )
-    return outputs, (
-        None
-        if replays_draws and is_close.all()
-        else "its replay differs from an eager run"
-    )
+        reason = "two eager runs of it differ, as if its Python code kept a state"
+        return outputs, reason
+    if replays_draws and is_close.all():
+        return outputs, None
+    return outputs, "its replay differs from an eager run"
 
 
-def _difference(found: Tensor, expected: Tensor) -> Tensor:
+def _difference(actual: Tensor, expected: Tensor) -> Tensor:
     """Zero where both are equal, which includes infinite numbers and those that are not
     numbers.
     """
-    are_equal = (found == expected) | ((found != found) & (expected != expected))
-    return (found.float() - expected.float()).masked_fill_(are_equal, 0)
+    are_equal = (actual == expected) | ((actual != actual) & (expected != expected))
+    return (actual.float() - expected.float()).masked_fill_(are_equal, 0)
 
 
 def _norms(tensors: Iterable[Tensor]) -> Tensor:
@@ -163,35 +174,41 @@ def _are_equal(states: list[Tensor], expected: list[Tensor]) -> bool:
 
 
 def first_own(parts: Iterable[Any]) -> str | None:
-    """The name of the first module, hook, function or other object that is not of
-    LIBRARIES; None if all are.
+    """The name of the first object that is not of LIBRARIES; None if all are.
+
+    Args:
+        parts: modules, whose layers and hooks are looked at too, functions and other
+            objects.
     """
     objects = [
-        one
-        for part in parts
-        for one in (part.modules() if isinstance(part, nn.Module) else [part])
+        item
+        for component in parts
+        for item in (
+            component.modules() if isinstance(component, nn.Module) else [component]
+        )
     ]
-    fields = chain(*(getattr(one, "__dict__", {}).items() for one in objects))
+    fields = chain(*(getattr(item, "__dict__", {}).items() for item in objects))
     by_name = [hooks for name, hooks in fields if name.endswith("_hooks")]
     hooks = chain(*map(dict.values, by_name))
     named = [
-        one if hasattr(one, "__qualname__") else type(one) for one in (*objects, *hooks)
+        item if hasattr(item, "__qualname__") else type(item)
+        for item in (*objects, *hooks)
     ]
     return next(
         (
-            one.__qualname__
-            for one in named
-            if one.__module__.partition(".")[0] not in LIBRARIES
+            item.__qualname__
+            for item in named
+            if item.__module__.partition(".")[0] not in LIBRARIES
         ),
         None,
     )
 
 
 def random_states_of_host() -> tuple[Any, ...]:
-    of_numpy: Any = np.random.get_state(legacy=True)
+    numpy_state: Any = np.random.get_state(legacy=True)
     return (
         random.getstate(),
-        of_numpy[1].tobytes(),
-        of_numpy[2:],
+        numpy_state[1].tobytes(),
+        numpy_state[2:],
         torch.random.get_rng_state().numpy().tobytes(),
     )

@@ -52,13 +52,14 @@ Tensors = tuple[Tensor, ...]
 
 
 class StepCounts(NamedTuple):
-    """How many steps ran as graphs and eagerly, and why they could not all run as
-    graphs.
-    """
+    """How many steps ran as graphs and eagerly."""
 
     replayed: int = 0
+    """Number of steps that ran as graphs."""
     eager: int = 0
+    """Number of steps that ran eagerly."""
     reason: str | None = None
+    """Why they could not all run as graphs."""
 
     def plus(self, other: "StepCounts") -> "StepCounts":
         return StepCounts(
@@ -74,14 +75,21 @@ class StepCounts(NamedTuple):
 
 @functools.cache
 def stream_of(device: torch.device) -> torch.cuda.Stream:
-    """One for all recordings on a device, because libraries keep memory for each stream
-    that they have run on.
+    """The stream of all recordings on a device.
+
+    It is a single one, because libraries keep memory for each stream that they have run
+    on.
     """
     return torch.cuda.Stream(device)
 
 
 class CudaRecorder:
-    """Records CUDA graphs that share memory. generator: None for the default one."""
+    """Records CUDA graphs that share memory.
+
+    Args:
+        device: the GPU.
+        generator: None for the default one.
+    """
 
     def __init__(
         self, device: torch.device, generator: torch.Generator | None = None
@@ -91,8 +99,9 @@ class CudaRecorder:
         self.clear()
 
     def clear(self) -> None:
-        """Give later graphs other memory; that of earlier ones is free once they are
-        gone.
+        """Give later graphs other memory.
+
+        The memory of earlier ones is free once they are gone.
         """
         self.pool = torch.cuda.graph_pool_handle()
 
@@ -106,8 +115,10 @@ class CudaRecorder:
         return outputs
 
     def check(self, step: Callable[..., T], inputs: Tensors) -> tuple[T, str | None]:
-        """Run a step eagerly; return its outputs, and the warning if the host has
-        waited for the device.
+        """Run a step eagerly, and find out whether the host waits for the device.
+
+        Returns:
+            The outputs of the step, and the warning if the host has waited.
         """
         before = torch.cuda.get_sync_debug_mode()
         with warnings.catch_warnings(record=True) as caught:
@@ -132,8 +143,10 @@ class CudaRecorder:
     def record(
         self, step: Callable[..., T], inputs: Tensors
     ) -> tuple[T, Callable[[], object]]:
-        """Record a step without running it; return its outputs, and a function that
-        runs it on the same tensors.
+        """Record a step without running it.
+
+        Returns:
+            The outputs of the step, and a function that runs it on the same tensors.
         """
         # PyTorch registers generators on the current device, and sets it when a stream
         # is set.
@@ -166,25 +179,25 @@ class CudaRecorder:
 
 @dataclass
 class Recording:
-    """A step: the number of its eager runs before it is recorded, and its graph, if
-    there is one.
-
-    is_proven: whether a graph of the step has done the same as the step. inputs,
-    outputs: the tensors that the graph reads and returns. step: kept, because the graph
-    reads its tensors too.
-    """
+    """A step, and its graph, if there is one."""
 
     n_runs: int = 0
+    """Number of eager runs of the step before it is recorded."""
     is_proven: bool = False
+    """Whether a graph of the step has done the same as the step."""
     inputs: Tensors = ()
+    """The tensors that the graph reads."""
     outputs: Any = None
+    """The tensors that the graph returns."""
     replay: Callable[[], object] | None = None
+    """Runs the graph."""
     step: Callable[..., Any] | None = None
+    """The function of the step, kept because the graph reads its tensors too."""
 
     def run(self, inputs: Tensors) -> Any:
         assert self.replay is not None
-        for static, given in zip(self.inputs, inputs, strict=True):
-            static.copy_(given.detach())
+        for static, tensor in zip(self.inputs, inputs, strict=True):
+            static.copy_(tensor.detach())
         self.replay()
         return self.outputs
 
@@ -196,12 +209,17 @@ class Recording:
 
 
 class StepGraphs:
-    """Runs steps, as graphs by a CudaRecorder, or eagerly by None. optimizer: its
-    learning rates may change.
+    """Runs steps as CUDA graphs, or eagerly.
 
-    state: everything that steps change, as tensors_in takes it. generators: those that
-    steps draw from. Beyond most_recordings, steps run eagerly. reason: why steps do not
-    run as graphs. n_replayed, n_eager: runs so far.
+    The attribute `reason` says why steps do not run as graphs; `n_replayed` and
+    `n_eager` count the runs so far.
+
+    Args:
+        recorder: a CudaRecorder; None runs steps eagerly.
+        optimizer: its learning rates may change.
+        state: everything that steps change, as tensors_in takes it.
+        generators: those that steps draw from.
+        most_recordings: number of recorded steps beyond which others run eagerly.
     """
 
     def __init__(
@@ -218,7 +236,8 @@ class StepGraphs:
         self.generators = generators
         self.most_recordings = most_recordings
         self.reason: str | None = None
-        self.n_replayed = self.n_eager = 0
+        self.n_replayed = 0
+        self.n_eager = 0
         self._rates = [
             torch.zeros((), device=group["params"][0].device) for group in self._groups
         ]
@@ -233,10 +252,16 @@ class StepGraphs:
         *,
         wanted: bool | None,
     ) -> "StepGraphs":
-        """On a GPU, graphs for steps with these networks, functions and algorithms.
-        state: as StepGraphs takes it.
+        """Graphs for steps on a GPU; eager runs on other devices.
 
-        wanted: None for graphs from LEAST_PYTORCH on, if all parts are of LIBRARIES.
+        Args:
+            parts: the networks, functions and algorithms of the steps.
+            optimizer: as StepGraphs takes it.
+            generator: on the device of the steps, which draw from it and from the
+                default one.
+            state: as StepGraphs takes it.
+            wanted: whether to use graphs; None uses them from LEAST_PYTORCH on, if all
+                parts are of LIBRARIES.
         """
         if wanted is False or generator.device.type != "cuda":
             return StepGraphs()
@@ -249,10 +274,10 @@ class StepGraphs:
             graphs.reason = (
                 f"by default only from PyTorch {LEAST_PYTORCH} on; --graph records them"
             )
-        elif wanted is None and (own := first_own(parts)) is not None:
+        elif wanted is None and (user_code := first_own(parts)) is not None:
             graphs._stop(
-                f"a graph would not repeat the Python code of {own}; add --graph if it"
-                " changes only tensors"
+                f"a graph would not repeat the Python code of {user_code}; add --graph"
+                " if it changes only tensors"
             )
         return graphs
 
@@ -268,11 +293,15 @@ class StepGraphs:
         )
 
     def run(self, key: Hashable, step: Callable[..., T], *inputs: Tensor) -> T:
-        """Return step(*inputs): tensors that the next run may overwrite, because graphs
-        share their memory.
+        """Return step(*inputs): tensors that the next run may overwrite.
 
-        key: names the step, and everything besides the inputs that decides what it
-        computes.
+        Graphs share their memory.
+
+        Args:
+            key: names the step, and everything besides the inputs that decides what it
+                computes.
+            step: a function of tensors, as the module describes it.
+            inputs: the tensors that differ from run to run.
         """
         if self.recorder is None:
             self.n_eager += 1
@@ -317,8 +346,9 @@ class StepGraphs:
         return outputs
 
     def clear(self) -> None:
-        """Free the memory of all graphs. Steps, which may now be others, are recorded
-        anew when they run next.
+        """Free the memory of all graphs.
+
+        Steps, which may now be others, are recorded anew when they run next.
         """
         for recording in self.recordings.values():
             recording.free()
@@ -393,7 +423,9 @@ class StepGraphs:
 
     @property
     def counts(self) -> StepCounts | None:
-        """None if graphs were not wanted, there is no GPU, or the algorithm gives no
+        """How the steps ran.
+
+        None if graphs were not wanted, there is no GPU, or the algorithm gives no
         steps.
         """
         is_wanted = self.recorder is not None or self.reason is not None
@@ -438,8 +470,9 @@ class StepGraphs:
 
 
 def may_record(images: Tensor) -> bool:
-    """Whether a graph can be recorded here: on a GPU, and in nothing that is being
-    recorded or compiled already.
+    """Whether a graph can be recorded here.
+
+    It can on a GPU, and in nothing that is being recorded or compiled already.
     """
     # Without a driver, there are tensors of a GPU that have no content.
     is_free = (

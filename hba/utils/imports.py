@@ -26,11 +26,14 @@ EXTRAS: Mapping[str, Sequence[str]] = {
 def lazy_names(
     package: str, modules: Mapping[str, str], folders: Sequence[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` for the `__init__.py` of a package, which import
-    names when they are first used.
+    """`__getattr__` and `__dir__` of a package that imports names on first use.
 
-    modules: by public name, the module that defines it. folders: submodules that are
-    attributes too.
+    They are for the `__init__.py` of the package.
+
+    Args:
+        package: its name.
+        modules: by public name, the module that defines it.
+        folders: submodules that are attributes too.
     """
 
     def get(name: str) -> Any:
@@ -49,9 +52,17 @@ def lazy_names(
     return get, names
 
 
-def import_extra(module: str, extra: str, what: str) -> ModuleType:
-    """Import an optional module of an extra, a key of EXTRAS. SettingsError says that
-    `what` needs it and how to install it.
+def import_extra(module: str, extra: str, purpose: str) -> ModuleType:
+    """Import an optional module.
+
+    Args:
+        module: its name.
+        extra: a key of EXTRAS.
+        purpose: what needs the module, for the message.
+
+    Raises:
+        SettingsError: if it is not installed; says that `purpose` needs it and how to
+            install it.
     """
     try:
         return importlib.import_module(module)
@@ -59,7 +70,7 @@ def import_extra(module: str, extra: str, what: str) -> ModuleType:
         # An installed module may itself lack a dependency.
         if error.name != module.partition(".")[0]:
             raise
-        raise SettingsError(f"{what} needs {module}: {install(extra)}") from None
+        raise SettingsError(f"{purpose} needs {module}: {install(extra)}") from None
 
 
 def install(extra: str) -> str:

@@ -75,8 +75,9 @@ def _make_socket_folder() -> None:
 
 @contextlib.contextmanager
 def without_interrupts() -> Iterator[None]:
-    """Processes that start in this context never get Ctrl-C. This one gets it at the
-    end, and must end the others.
+    """Processes that start in this context never get Ctrl-C.
+
+    This one gets it at the end, and must end the others.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield

@@ -24,11 +24,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class ProgressBar:
-    """A description, a bar, a rate and the time left, on standard error if that is a
-    terminal, or in a notebook.
+    """A description, a bar, a rate and the time left.
 
-    A base class of callbacks, shown from __enter__ to __exit__. Lines that are printed
-    meanwhile appear above it.
+    It is shown on standard error if that is a terminal, or in a notebook. A base class
+    of callbacks, shown from __enter__ to __exit__. Lines that are printed meanwhile
+    appear above it.
     """
 
     def __init__(self) -> None:
@@ -36,16 +36,17 @@ class ProgressBar:
         self.visible = console.is_jupyter or (
             _is_terminal(sys.stderr) and not console.is_dumb_terminal
         )
-        bar = (
+        columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),
             TaskProgressColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
         )
-        speed = TextColumn("{task.fields[rate]}"), TimeRemainingColumn()
         # What is printed into a file must not appear beside the bar instead.
         redirects = _is_terminal(sys.stdout)
         self._progress = Progress(
-            *bar, *speed, console=console, transient=True, redirect_stdout=redirects
+            *columns, console=console, transient=True, redirect_stdout=redirects
         )
         self._task = self._progress.add_task("", total=None, rate="", visible=False)
         self._unit = ""
@@ -63,8 +64,14 @@ class ProgressBar:
     def show_work(
         self, description: str, done: int, total: int, unit: str, per_step: int = 1
     ) -> None:
-        """Show work of `total` steps; a step is `per_step` of the unit, which the rate
-        counts.
+        """Show work of several steps.
+
+        Args:
+            description: what is done.
+            done: number of finished steps.
+            total: number of steps.
+            unit: what the rate counts.
+            per_step: how many of the unit a step is.
         """
         self._progress.reset(
             self._task,
@@ -92,13 +99,12 @@ class ProgressBar:
         self._progress.update(self._task, completed=done, rate=rate)
 
     def images_read(self, done: int, total: int) -> None:
-        """Report that `done` images of a split are read. After the last, the bar is
-        hidden until other work begins.
+        """Report that `done` images of a split are read.
+
+        After the last, the bar is hidden until other work begins.
         """
-        if (self._progress.tasks[0].description, self._progress.tasks[0].visible) != (
-            READING,
-            True,
-        ):
+        task = self._progress.tasks[0]
+        if task.description != READING or not task.visible:
             self.show_work(READING, 0, total, "images")
         self.advance_to(done)
         if done == total:
@@ -113,24 +119,24 @@ def _is_terminal(stream: TextIO | None) -> bool:
 def shows_progress(
     bar_of: Callable[[], AbstractContextManager[Any]],
 ) -> Callable[[Function], Function]:
-    """Let a function with the arguments `callback` and `progress` also call what bar_of
-    makes, for progress=True.
+    """Let a function show a progress bar if it is called with progress=True.
+
+    Args:
+        bar_of: makes the bar, which is called beside `callback`. The function has the
+            arguments `callback` and `progress`.
     """
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
-        def run(*arguments: Any, **named: Any) -> Any:
-            if not named.get("progress"):
-                return function(*arguments, **named)
+        def run(*arguments: Any, **keywords: Any) -> Any:
+            if not keywords.get("progress"):
+                return function(*arguments, **keywords)
             with bar_of() as bar:
-                own = named.get("callback")
-                return function(
-                    *arguments,
-                    **{
-                        **named,
-                        "callback": bar if own is None else CallbackList(own, bar),
-                    },
+                callback = keywords.get("callback")
+                keywords["callback"] = (
+                    bar if callback is None else CallbackList(callback, bar)
                 )
+                return function(*arguments, **keywords)
 
         return cast(Function, run)
 
@@ -152,8 +158,10 @@ FOLDER_NAME = "tensorboard"
 
 
 def event_writer_class() -> Any:
-    """SummaryWriter, which writes TensorBoard events. SettingsError if tensorboard is
-    not installed.
+    """SummaryWriter, which writes TensorBoard events.
+
+    Raises:
+        SettingsError: if tensorboard is not installed.
     """
     import_extra("tensorboard", "tensorboard", "writing TensorBoard events")
     from torch.utils.tensorboard import SummaryWriter

@@ -18,8 +18,9 @@ def derived_seed(seed: int, purpose: str) -> int:
 
 
 def generator_for(seed: int, purpose: str, device: torch.device) -> torch.Generator:
-    """A generator for one purpose, on the device where random numbers are drawn for
-    this one.
+    """A generator for one purpose.
+
+    It is on the device where random numbers are drawn for this one.
     """
     return torch.Generator(exact_device(device)).manual_seed(
         derived_seed(seed, purpose)
@@ -36,11 +37,14 @@ def default_generator_of(device: torch.device) -> torch.Generator:
 
 @contextlib.contextmanager
 def default_generators(device: torch.device, seed: int | None = None) -> Iterator[None]:
-    """Seed torch's default generators of the CPU and the device, if a seed is given,
-    and restore them afterwards.
+    """Seed torch's default generators, and restore them afterwards.
 
-    The generators of other GPUs, which torch.manual_seed would seed too, are not
-    touched.
+    These are the generators of the CPU and the device. Those of other GPUs, which
+    torch.manual_seed would seed too, are not touched.
+
+    Args:
+        device: whose generator is seeded.
+        seed: None only restores the generators.
     """
     with (
         torch.random.fork_rng([device] if device.type == "cuda" else []),

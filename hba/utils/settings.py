@@ -17,28 +17,34 @@ LONGEST_SHOWN = 80
 """Characters of a value that a message quotes."""
 
 
-def first_problem(error: pydantic.ValidationError, known: Iterable[str] = ()) -> str:
-    """The first problem in one line: its place, such as `space.operations[0].name`, the
-    rule, and the value received.
+def first_problem(
+    error: pydantic.ValidationError, setting_names: Iterable[str] = ()
+) -> str:
+    """The first problem in one line: its place, the rule, and the value received.
 
-    known: names of settings, from which one is suggested for an unknown name.
+    A place is such as `space.operations[0].name`.
+
+    Args:
+        error: the error of pydantic.
+        setting_names: names of settings, from which one is suggested for an unknown
+            name.
     """
     problem = error.errors(include_url=False)[0]
     received = problem["input"]
-    kind = problem["type"]
+    problem_type = problem["type"]
     # pydantic also names the members of a union, such as constrained-int or
     # function-after[...].
-    parts = [
-        part
-        for part in problem["loc"]
-        if isinstance(part, int) or not set(part) & {"-", "["}
+    keys = [
+        key
+        for key in problem["loc"]
+        if isinstance(key, int) or not set(key) & {"-", "["}
     ]
     place = "".join(
-        f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts
+        f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys
     ).removeprefix(".")
-    if kind == "extra_forbidden":
-        return f"there is no setting {place}{did_you_mean(place, known)}"
-    if kind == "missing":
+    if problem_type == "extra_forbidden":
+        return f"there is no setting {place}{did_you_mean(place, setting_names)}"
+    if problem_type == "missing":
         return f"{place} is missing"
     rule = re.sub(
         r"^\w+ should ", "must ", problem["msg"].removeprefix("Value error, ")
@@ -53,11 +59,13 @@ def first_problem(error: pydantic.ValidationError, known: Iterable[str] = ()) ->
     return f"{place}{' ' if rule.startswith('must ') else ': '}{rule}{shown}"
 
 
-def check_batch_size(given: Mapping[str, Any], n_images: int) -> None:
-    """SettingsError for a batch size that was given and that is larger than the number
-    of training images.
+def check_batch_size(settings: Mapping[str, Any], n_images: int) -> None:
+    """Check a batch size, if one was given.
+
+    Raises:
+        SettingsError: if it is larger than the number of training images.
     """
-    size = given.get("batch_size")
+    size = settings.get("batch_size")
     if size is not None and size > n_images:
         raise SettingsError(
             f"batch_size must be at most {n_images}, the number of training images, got"
@@ -65,58 +73,69 @@ def check_batch_size(given: Mapping[str, Any], n_images: int) -> None:
         )
 
 
-def words(given: Any) -> Any:
+def words(value: Any) -> Any:
     """Split a text at commas into a list of words; return anything else unchanged."""
     return (
-        [word.strip() for word in given.split(",") if word.strip()]
-        if isinstance(given, str)
-        else given
+        [word.strip() for word in value.split(",") if word.strip()]
+        if isinstance(value, str)
+        else value
     )
 
 
-def pairs(given: Any, form: str = "NAME=VALUE") -> Any:
-    """Parse a text such as `a=1:2,b=3:4` into a dictionary; anything else is returned
-    unchanged.
+def pairs(setting: Any, form: str = "NAME=VALUE") -> Any:
+    """Parse a text such as `a=1:2,b=3:4` into a dictionary.
 
-    If the form has colons, values become lists. Raises SettingsError for a part of
-    another form, and a repeated name.
+    Anything else than a text is returned unchanged.
+
+    Args:
+        setting: the text.
+        form: of each part. If it has colons, values become lists.
+
+    Raises:
+        SettingsError: for a part of another form, and a repeated name.
     """
-    if not isinstance(given, str):
-        return given
-    found: dict[str, Any] = {}
-    for part in words(given):
-        name, is_pair, value = (text.strip() for text in part.partition("="))
+    if not isinstance(setting, str):
+        return setting
+    values: dict[str, Any] = {}
+    for pair in words(setting):
+        name, is_pair, value = (piece.strip() for piece in pair.partition("="))
         if (
             not (name and is_pair and value)
-            or part.count(":") != form.count(":")
-            or name in found
+            or pair.count(":") != form.count(":")
+            or name in values
         ):
             raise SettingsError(
-                f"must be {form}, separated by commas, each name once, got {part}"
+                f"must be {form}, separated by commas, each name once, got {pair}"
             )
-        found[name] = value.split(":") if ":" in form else value
-    return found
+        values[name] = value.split(":") if ":" in form else value
+    return values
 
 
-def whole_number(name: str, given: Any) -> int:
-    """A Python, NumPy or torch integer as int; SettingsError for anything else, also
-    for True and 2.0.
+def whole_number(name: str, value: Any) -> int:
+    """A Python, NumPy or torch integer as int.
+
+    Raises:
+        SettingsError: for anything else, also for True and 2.0.
     """
     try:
-        if "bool" not in str(getattr(given, "dtype", type(given))):
-            return operator.index(given)
+        if "bool" not in str(getattr(value, "dtype", type(value))):
+            return operator.index(value)
     except TypeError:
         pass
-    raise SettingsError(f"{name} must be a whole number, got {given!r}")
+    raise SettingsError(f"{name} must be a whole number, got {value!r}")
 
 
-def number(name: str, given: Any) -> float:
-    """A finite Python or NumPy number, as int if whole; SettingsError for others."""
-    is_number = isinstance(given, numbers.Real) and not isinstance(given, bool)
-    if not (is_number and math.isfinite(given)):
-        raise SettingsError(f"{name} must be a finite number, got {given!r}")
-    value = float(given)
-    return int(value) if value.is_integer() else value
+def number(name: str, value: Any) -> float:
+    """A finite Python or NumPy number, as int if whole.
+
+    Raises:
+        SettingsError: for others.
+    """
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not (is_number and math.isfinite(value)):
+        raise SettingsError(f"{name} must be a finite number, got {value!r}")
+    result = float(value)
+    return int(result) if result.is_integer() else result
 
 
 COLOR_RULE = "must be numbers in [0, 1], one for all channels or one for each"
@@ -127,14 +146,19 @@ def is_color(channels: Sequence[float]) -> bool:
     return len(channels) >= 1 and all(0 <= channel <= 1 for channel in channels)
 
 
-def color(given: Any) -> tuple[float, ...]:
-    """A colour from one number for all channels or one for each, or from text with
-    commas; else SettingsError.
+def color(value: Any) -> tuple[float, ...]:
+    """A colour from one number for all channels or one for each.
+
+    Args:
+        value: numbers, or text with commas.
+
+    Raises:
+        SettingsError: for anything else.
     """
     try:
         channels = tuple(
             float(channel)
-            for channel in (given.split(",") if isinstance(given, str) else given)
+            for channel in (value.split(",") if isinstance(value, str) else value)
         )
     except (TypeError, ValueError):
         channels = ()
@@ -144,8 +168,9 @@ def color(given: Any) -> tuple[float, ...]:
 
 
 class Settings(pydantic.BaseModel):
-    """Immutable values that are checked when they are made. The docstring of a field is
-    also its help text.
+    """Immutable values that are checked when they are made.
+
+    The docstring of a field is also its help text.
     """
 
     model_config = pydantic.ConfigDict(

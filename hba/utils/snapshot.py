@@ -20,33 +20,38 @@ OLD_KEY = "buffers that state_dict leaves out"
 
 
 def snapshot(record: Any) -> dict[str, Any]:
-    """The fields by name: tensors, numbers, texts, lists, mappings. TypeError, which
-    names the place, for others.
+    """The fields by name: tensors, numbers, texts, lists, mappings.
+
+    Raises:
+        TypeError: for others; names the place.
     """
     return {
-        field.name: _saved(getattr(record, field.name), field.name)
+        field.name: _snapshot_value(getattr(record, field.name), field.name)
         for field in dataclasses.fields(record)
     }
 
 
 @torch.no_grad()
 def restore(record: Any, saved: Mapping[str, Any]) -> None:
-    """Fill a record with saved values, tensors and modules in place. ValueError for a
-    mapping with other entries.
+    """Fill a record with saved values, tensors and modules in place.
+
+    Raises:
+        ValueError: for a mapping with other entries.
     """
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
-        found = saved[field.name]
+        stored = saved[field.name]
         if _is_plain(value):
-            setattr(record, field.name, found)
+            setattr(record, field.name, stored)
         else:
-            _fill(value, found)
+            _fill(value, stored)
 
 
 def tensors_in(value: Any) -> list[Tensor]:
-    """The tensors of a record, in the same memory and without gradients: all in its
-    fields, lists, tuples and mappings, of modules all parameters and buffers, and of
-    other objects those of their state_dict.
+    """The tensors of a value, in the same memory and without gradients.
+
+    These are all in the fields of a record, in lists, tuples and mappings, all
+    parameters and buffers of modules, and of other objects those of their state_dict.
     """
     if isinstance(value, Tensor):
         return [value.detach()]
@@ -66,7 +71,7 @@ def tensors_in(value: Any) -> list[Tensor]:
 def _is_plain(value: Any) -> bool:
     if isinstance(value, dict):
         return all(
-            isinstance(key, str) and _is_plain(one) for key, one in value.items()
+            isinstance(key, str) and _is_plain(item) for key, item in value.items()
         )
     return (
         all(map(_is_plain, value))
@@ -75,7 +80,7 @@ def _is_plain(value: Any) -> bool:
     )
 
 
-def _saved(value: Any, name: str) -> Any:
+def _snapshot_value(value: Any, name: str) -> Any:
     if _is_plain(value):
         return value
     if isinstance(value, Tensor):
@@ -83,7 +88,10 @@ def _saved(value: Any, name: str) -> Any:
     if isinstance(value, torch.Generator):
         return value.get_state()
     if isinstance(value, dict):
-        return {key: _saved(one, f"{name}[{key!r}]") for key, one in value.items()}
+        return {
+            key: _snapshot_value(item, f"{name}[{key!r}]")
+            for key, item in value.items()
+        }
     if hasattr(value, "state_dict"):
         return value.state_dict()
     if dataclasses.is_dataclass(value):
@@ -91,23 +99,23 @@ def _saved(value: Any, name: str) -> Any:
     raise TypeError(f"{name} is of a type that cannot be saved: {type(value).__name__}")
 
 
-def _fill(value: Any, found: Any) -> None:
+def _fill(value: Any, stored: Any) -> None:
     if isinstance(value, Tensor):
-        value.copy_(found)
+        value.copy_(stored)
     elif isinstance(value, torch.Generator):
-        value.set_state(found.cpu())
+        value.set_state(stored.cpu())
     elif isinstance(value, dict):
-        if value.keys() != found.keys():
+        if value.keys() != stored.keys():
             raise ValueError(
-                f"a mapping must have the entries {list(found)}, got {list(value)}"
+                f"a mapping must have the entries {list(stored)}, got {list(value)}"
             )
-        for key, one in value.items():
-            _fill(one, found[key])
+        for key, item in value.items():
+            _fill(item, stored[key])
     elif hasattr(value, "state_dict"):
         # copy.copy keeps the metadata of PyTorch's state_dict, such as the versions of
         # layers.
-        state = copy.copy(found)
+        state = copy.copy(stored)
         state.pop(OLD_KEY, None)
         value.load_state_dict(state)
     else:
-        restore(value, found)
+        restore(value, stored)

@@ -12,14 +12,20 @@ LARGEST_COUNT = 10**9
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """`1 seed`, `2,000 images`, `3 classes`. plural: by default the noun and an s."""
+    """`1 seed`, `2,000 images`, `3 classes`.
+
+    Args:
+        number: how many there are.
+        noun: in the singular.
+        plural: by default the noun and an s.
+    """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
-def first_of(things: Sequence[str], most: int = 3) -> str:
+def first_of(items: Sequence[str], most: int = 3) -> str:
     """`a, b, c and 4 more`."""
-    shown = ", ".join(things[:most])
-    return f"{shown} and {len(things) - most} more" if len(things) > most else shown
+    shown = ", ".join(items[:most])
+    return f"{shown} and {len(items) - most} more" if len(items) > most else shown
 
 
 def percent(value: float | None) -> str:
@@ -29,94 +35,98 @@ def percent(value: float | None) -> str:
 
 def distinct_percents(values: Sequence[float]) -> list[str]:
     """Percentages with one decimal, or with up to three if unequal ones look equal."""
-    one, two, three = (
+    tenths, hundredths, thousandths = (
         [f"{value:.{digits}f} %" for value in values] for digits in (1, 2, 3)
     )
-    n_different = len({*three})
-    return next(texts for texts in (one, two, three) if len({*texts}) == n_different)
+    n_different = len({*thousandths})
+    return next(
+        texts
+        for texts in (tenths, hundredths, thousandths)
+        if len({*texts}) == n_different
+    )
 
 
 def size_of(number: float, digits: int) -> str:
     """The absolute value with so many decimals; `<0.1` for `0.0` if it is not 0."""
-    text = f"{abs(number):.{digits}f}"
-    return text if float(text) or not number else f"<{10**-digits:.{digits}f}"
+    shown = f"{abs(number):.{digits}f}"
+    return shown if float(shown) or not number else f"<{10**-digits:.{digits}f}"
 
 
 def points(
     difference: float, interval: tuple[float, float] | None, digits: int = 2
 ) -> str:
     """`-0.52 (-0.93 to -0.11)`, in percentage points; in nats with three digits."""
-    shown = (
-        ""
-        if interval is None
-        else f" ({interval[0]:+z.{digits}f} to {interval[1]:+z.{digits}f})"
-    )
-    return f"{difference:+z.{digits}f}{shown}"
+    shown = f"{difference:+z.{digits}f}"
+    if interval is None:
+        return shown
+    low, high = interval
+    return f"{shown} ({low:+z.{digits}f} to {high:+z.{digits}f})"
 
 
 def duration(seconds: float) -> str:
     """`95 s`, `2.5 min`, `12 min`, `3.4 h`."""
     if seconds < 120:
         return f"{seconds:.0f} s"
-    minutes = f"{seconds / 60:.{int(seconds < 600)}f}".removesuffix(".0")
-    return f"{minutes} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    if seconds >= 7200:
+        return f"{seconds / 3600:.1f} h"
+    digits = 1 if seconds < 600 else 0
+    minutes = f"{seconds / 60:.{digits}f}".removesuffix(".0")
+    return f"{minutes} min"
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+def unknown(noun: str, name: str, choices: Iterable[str]) -> str:
     """`unknown model 'resnet50'; did you mean resnet-50? Known: wrn-40-2, ...`"""
-    names = list(known)
-    return f"unknown {kind} {name!r}{listed(did_you_mean(name, names), 'known', names)}"
+    names = list(choices)
+    return f"unknown {noun} {name!r}{listed(did_you_mean(name, names), 'known', names)}"
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`; did you mean Rotate?` for `rotate`, two names for `flip`, which is in both;
-    empty where none is similar.
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """`; did you mean Rotate?` for `rotate`; empty where no name is similar.
+
+    For `flip`, there are two names, which it is in.
     """
-    by_form = {candidate.casefold(): candidate for candidate in reversed(list(known))}
+    by_form = {candidate.casefold(): candidate for candidate in reversed(list(choices))}
     asked = name.casefold()
     alike = difflib.get_close_matches(asked, by_form, n=1, cutoff=ALIKE)
-    alike = (
-        alike
-        or [form for form in reversed(by_form) if len(asked) > 2 and asked in form][:3]
-    )
-    return (
-        f"; did you mean {' or '.join(by_form[form] for form in alike)}?"
-        if alike
-        else ""
-    )
+    if not alike and len(asked) > 2:
+        alike = [form for form in reversed(by_form) if asked in form][:3]
+    if not alike:
+        return ""
+    suggestions = " or ".join(by_form[form] for form in alike)
+    return f"; did you mean {suggestions}?"
 
 
 def listed(meant: str, heading: str, names: Iterable[str]) -> str:
     """`; known: a, b`, or ` Known: a, b` after `; did you mean a?`."""
-    return (
-        f"{meant} {heading.capitalize()}: {', '.join(names)}"
-        if meant
-        else f"; {heading}: {', '.join(names)}"
-    )
+    start = f"{meant} {heading.capitalize()}" if meant else f"; {heading}"
+    return f"{start}: {', '.join(names)}"
 
 
-def number_of(found: Any, low: float, high: float) -> float | None:
-    """A value of a provenance, which any program may have written, if it is a number in
-    [low, high]; else None.
+def number_of(value: Any, low: float, high: float) -> float | None:
+    """A value of a provenance if it is a number in [low, high]; else None.
+
+    Any program may have written the provenance.
     """
-    is_number = isinstance(found, int | float) and not isinstance(found, bool)
-    return found if is_number and low <= found <= high else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and low <= value <= high else None
 
 
-def count_of(found: Any, least: int = 0) -> int | None:
+def count_of(value: Any, least: int = 0) -> int | None:
     """A value of a provenance if it is a whole number from `least` to LARGEST_COUNT;
     else None.
     """
     return (
-        found
-        if isinstance(found, int) and number_of(found, least, LARGEST_COUNT) is not None
+        value
+        if isinstance(value, int) and number_of(value, least, LARGEST_COUNT) is not None
         else None
     )
 
 
 def interval_of_mean(values: Sequence[float]) -> tuple[float, float]:
-    """95 % interval of the mean of two or more independent numbers, by Student's t; of
-    width 0 for equal numbers.
+    """95 % interval of the mean of independent numbers, by Student's t.
+
+    Args:
+        values: two or more numbers. Equal ones have an interval of width 0.
     """
     if max(values) == min(values):
         mean = statistics.fmean(values)
@@ -129,8 +139,11 @@ def interval_of_mean(values: Sequence[float]) -> tuple[float, float]:
 
 
 def t_quantile(degrees_of_freedom: int, confidence: float) -> float:
-    """How many standard errors a two-sided interval of Student's t reaches to either
-    side.
+    """How many standard errors an interval of Student's t reaches to either side.
+
+    Args:
+        degrees_of_freedom: of the distribution.
+        confidence: of the two-sided interval, in (0, 1).
     """
     from scipy.special import stdtrit
 
