@@ -31,7 +31,11 @@ DROPOUTS = ("words", "input", HIDDEN, "output", "weights")
 
 def tunable() -> tuple[str, ...]:
     """What `tune` may name in a search on text."""
-    of_states = [one.tuned_as for one in REGULARIZERS.values() if one.place == "states"]
+    of_states = [
+        regularizer.tuned_as
+        for regularizer in REGULARIZERS.values()
+        if regularizer.place == "states"
+    ]
     return (DROPOUT, *of_states, WEIGHT_DECAY.replace("_", "-"))
 
 
