@@ -180,12 +180,12 @@ evaluate.help = inspect.cleandoc(evaluate.help or "").replace(
     "\b\n"
     + "\n".join(
         textwrap.fill(
-            one.text,
+            baseline.text,
             HELP_WIDTH,
             initial_indent=f"  {name}".ljust(23),
             subsequent_indent=" " * 23,
         )
-        for name, one in BASELINES.items()
+        for name, baseline in BASELINES.items()
     ),
 )
 
@@ -262,17 +262,17 @@ def _report(result: hba.EvaluationResult, folder: Path, *, as_json: bool) -> Non
         click.echo((folder / RESULTS_NAME).read_text("utf-8"), nl=False)
         return
     printer, config = console(), result.config
-    found = answer(result, command=_command(folder), folder=folder)
-    if found is not None:
-        printer.print(found.sentence)
+    final_answer = answer(result, command=_command(folder), folder=folder)
+    if final_answer is not None:
+        printer.print(final_answer.sentence)
     printer.print(
         f"Test error{error_in_words(result.error)} after the last of {config.epochs}"
         f" epochs: {result.model} on {display_name(config.data)}, {result.train_images}"
         f" training and {result.test_images} test images"
     )
     print_errors(result, MEASURES)
-    if found is not None and found.next_step is not None:
-        printer.print(f"To be surer: {found.next_step}")
+    if final_answer is not None and final_answer.next_step is not None:
+        printer.print(f"To be surer: {final_answer.next_step}")
     printer.print(
         f"Results: {folder / RESULTS_NAME}"
         + (f" ({result.steps})" if result.steps else "")
@@ -291,8 +291,8 @@ def print_errors(
     no verdict.
     """
     for measure in measures:
-        if (found := measured_table(result, measure)) is not None:
-            print_table(*found)
+        if (table := measured_table(result, measure)) is not None:
+            print_table(*table)
     for text in (
         [str(result.verdict)] * with_verdict if result.verdict else result.warnings
     ):

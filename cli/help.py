@@ -151,14 +151,16 @@ class SectionedCommand(click.Command):
         if _ALL in ctx.meta and chosen is not None and choice is not None:
             return (choice, *choice.pages[chosen], _HELP_ALL)
         options = [
-            one for one in self.get_params(ctx) if not isinstance(one, AlgorithmOption)
+            parameter
+            for parameter in self.get_params(ctx)
+            if not isinstance(parameter, AlgorithmOption)
         ]
         if _ALL in ctx.meta:
             return options
         return [
-            one
-            for one in options
-            if one.is_eager or one.name in COMMON[self.name or ""]
+            parameter
+            for parameter in options
+            if parameter.is_eager or parameter.name in COMMON[self.name or ""]
         ]
 
     def _algorithm_choice(self) -> AlgorithmChoice | None:

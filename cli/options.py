@@ -130,17 +130,17 @@ def picture(
     return path
 
 
-def duration(given: str) -> float:
+def duration(text: str) -> float:
     """Convert `90s`, `20m` or `1h30m` into seconds. Every number needs its unit."""
     number = r"(\d+(?:\.\d+)?)"
-    found = re.fullmatch(f"(?:{number}h)?(?:{number}m)?(?:{number}s)?", given, re.ASCII)
+    match = re.fullmatch(f"(?:{number}h)?(?:{number}m)?(?:{number}s)?", text, re.ASCII)
     hours, minutes, seconds = (
-        (float(part or 0) for part in found.groups()) if found else (0.0, 0.0, 0.0)
+        (float(amount or 0) for amount in match.groups()) if match else (0.0, 0.0, 0.0)
     )
     total = 3600 * hours + 60 * minutes + seconds
     if total <= 0:
         raise click.BadParameter(
-            f"{given!r} is not a time with units, such as 90s, 20m or 1h30m."
+            f"{text!r} is not a time with units, such as 90s, 20m or 1h30m."
         )
     return total
 
@@ -155,7 +155,7 @@ def settings_options(
     *,
     without: Iterable[str] = (),
     default_texts: Mapping[str, str] = types.MappingProxyType({}),
-    kind: type[click.Option] = click.Option,
+    option_class: type[click.Option] = click.Option,
 ) -> list[click.Parameter]:
     """Make an option --field-name for each field except those in `without`. An option
     that is not given is None.
@@ -165,7 +165,12 @@ def settings_options(
     """
     names = [name for name in settings.model_fields if name not in without]
     return [
-        _option(settings.model_fields[name], name, default_texts.get(name, "{}"), kind)
+        _option(
+            settings.model_fields[name],
+            name,
+            default_texts.get(name, "{}"),
+            option_class,
+        )
         for name in names
     ]
 
@@ -174,7 +179,7 @@ def algorithm_options(
     algorithms: Mapping[str, type[Algorithm]],
     text: str,
     without: Iterable[str] = (),
-    **how: Any,
+    **arguments: Any,
 ) -> list[click.Parameter]:
     """Make --algorithm with the help `text`, and an option for each field that any
     algorithm has.
@@ -184,9 +189,12 @@ def algorithm_options(
     """
     pages: dict[str, Any] = {
         name: settings_options(
-            one, kind=AlgorithmOption, without=(*without, *one.idle), **how
+            algorithm,
+            option_class=AlgorithmOption,
+            without=(*without, *algorithm.idle),
+            **arguments,
         )
-        for name, one in algorithms.items()
+        for name, algorithm in algorithms.items()
     }
     # If several algorithms have a field, the option has the type of the first one.
     every = {
@@ -199,7 +207,7 @@ def _option(
     field: pydantic.fields.FieldInfo,
     name: str,
     default_text: str,
-    kind: type[click.Option],
+    option_class: type[click.Option],
 ) -> click.Option:
     text, default = " ".join((field.description or "").split()), _default_of(field)
     if default is not None or "{}" not in default_text:
@@ -209,18 +217,20 @@ def _option(
         _plain_type(field.annotation),
     )
     if plain is bool:
-        return kind([f"{flag}/--no-{flag[2:]}"], default=None, help=text)
+        return option_class([f"{flag}/--no-{flag[2:]}"], default=None, help=text)
     if choices := typing.get_args(plain) or CHOICES.get(name, ()):
         metavar = None if len("|".join(choices)) < WIDEST_CHOICES else "NAME"
         if metavar and not all(choice in text for choice in choices):
             text = f"{', '.join(choices)}. {text}"
-        return kind([flag], type=click.Choice(choices), metavar=metavar, help=text)
+        return option_class(
+            [flag], type=click.Choice(choices), metavar=metavar, help=text
+        )
     metavar, completion = VALUES.get(name, (plain.__name__.upper(), None))
     # Without a value, --pretrained means timm's weights.
     alone: dict[str, Any] = (
         {"is_flag": False, "flag_value": TIMM} if name == "pretrained" else {}
     )
-    return kind(
+    return option_class(
         [flag, name],
         type=plain,
         metavar=metavar,
@@ -250,7 +260,11 @@ def _plain_type(annotation: Any) -> Any:
     for what pydantic parses.
     """
     origin = typing.get_origin(annotation)
-    parts = [part for part in typing.get_args(annotation) if part is not type(None)]
+    parts = [
+        argument
+        for argument in typing.get_args(annotation)
+        if argument is not type(None)
+    ]
     if origin is typing.Annotated or (
         origin in (typing.Union, types.UnionType) and len(parts) == 1
     ):

@@ -83,8 +83,8 @@ def apply(
     loaded = hba.load_policy(schedule)
     epoch = epoch_of(loaded, loaded.epochs if epoch is None else epoch)
     hidden = [
-        *(one.name for one in loaded.space.mixing),
-        *(one.name for one in loaded.space.regularizers),
+        *(operation.name for operation in loaded.space.mixing),
+        *(regularizer.name for regularizer in loaded.space.regularizers),
     ]
     if not loaded.space.acts_on_images:
         raise SettingsError(
@@ -112,10 +112,12 @@ def epoch_of(schedule: hba.Schedule, epoch: int) -> int:
     return epoch - 1
 
 
-def files_of(given: Sequence[Path]) -> list[Path]:
+def files_of(sources: Sequence[Path]) -> list[Path]:
     """The files, and some of each folder."""
     return [
-        path for one in given for path in (_some_of(one) if one.is_dir() else [one])
+        path
+        for source in sources
+        for path in (_some_of(source) if source.is_dir() else [source])
     ]
 
 
@@ -165,16 +167,16 @@ def read_some(
 
 def _some_of(folder: Path) -> list[Path]:
     """Some images of a folder, evenly spaced in the order of their paths."""
-    found, others = files_in(folder)
-    if not found:
-        but = f", but {others[0].path} ({others[0].reason})" if others else ""
+    files, broken = files_in(folder)
+    if not files:
+        but = f", but {broken[0].path} ({broken[0].reason})" if broken else ""
         raise DataError(
             f"the folder {folder} holds no images{but}; name image files, or a folder"
             " with some"
         )
-    if len(found) > N_OF_FOLDER:
-        say(f"{N_OF_FOLDER} of the {len(found):,} images in {folder}")
-    return [found[index] for index in spaced(len(found), N_OF_FOLDER)]
+    if len(files) > N_OF_FOLDER:
+        say(f"{N_OF_FOLDER} of the {len(files):,} images in {folder}")
+    return [files[index] for index in spaced(len(files), N_OF_FOLDER)]
 
 
 @click.command()
@@ -280,12 +282,17 @@ def export(
     if target.differs:
         say(f"Not exact: {target.differs}")
     if images:
-        found = check(
+        comparisons = check(
             text, to, loaded, [*images, *(image.convert("L") for image in images)]
         )
         rows = (
-            (f"{one.epoch + 1}", f"{one.n:,}", f"{one.largest:.3g}", f"{one.mean:.3g}")
-            for one in found
+            (
+                f"{comparison.epoch + 1}",
+                f"{comparison.n:,}",
+                f"{comparison.largest:.3g}",
+                f"{comparison.mean:.3g}",
+            )
+            for comparison in comparisons
         )
         headings = (
             "epoch",

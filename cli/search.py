@@ -53,7 +53,8 @@ N_LINES = 10
 LEAST_SECONDS = 60.0
 """Only searches of at least this length print how long they will take."""
 BY_DATASET = dict.fromkeys(
-    (name for one in SEARCH_PRESETS.values() for name in one), "by dataset, else {}"
+    (name for preset in SEARCH_PRESETS.values() for name in preset),
+    "by dataset, else {}",
 )
 BY_DATASET["image_size"] = "{}"  # says so itself
 BUDGET = (
@@ -207,7 +208,7 @@ def _search_seeds(data: str | None, folder: Path, **settings: Any) -> bool:
 
     try:
         with SearchTerminal(_plan_lines) as terminal:
-            found = hba.repeated_search(
+            over_seeds = hba.repeated_search(
                 data, out=folder, callback=terminal, on_done=on_done, **settings
             )
     except (KeyboardInterrupt, HbaError):
@@ -218,23 +219,29 @@ def _search_seeds(data: str | None, folder: Path, **settings: Any) -> bool:
                 err=True,
             )
         raise
-    if found is None:
+    if over_seeds is None:
         say(f"Stopped. {resume_line('search', folder)}")
     elif is_first():
-        print_over_seeds(str(folder), found)
-        first, *others = (
-            str(seed_folder(folder, seed)) for seed in sorted(found.schedules)
+        print_over_seeds(str(folder), over_seeds)
+        first, *other_folders = (
+            str(seed_folder(folder, seed)) for seed in sorted(over_seeds.schedules)
         )
         say(
             f"Each search has a folder, such as {first}; `hba show"
             f" {shlex.quote(str(folder))}` prints this again."
         )
-        words = ["hba", "evaluate", first, "--against", ",".join(["none", *others])]
+        words = [
+            "hba",
+            "evaluate",
+            first,
+            "--against",
+            ",".join(["none", *other_folders]),
+        ]
         say(
             "Next, see whether they help:\n "
             f" {shlex.join(words)}{operations_file_arguments()}"
         )
-    return found is not None
+    return over_seeds is not None
 
 
 class SearchTerminal(SearchProgress):

@@ -40,17 +40,17 @@ class InitialRow(Settings):
         return self.schedule
 
 
-def read_start(given: Any) -> Any:
+def read_start(source: Any) -> Any:
     """Read the first policy of a schedule, its file, a run folder, a recipe or a
     shipped policy; keep anything else.
 
     Raises ScheduleError if there is no such schedule.
     """
-    if isinstance(given, Schedule):
-        return InitialRow(schedule="a schedule in memory", values=first_row(given))
-    if isinstance(given, str | Path):
-        return InitialRow(schedule=str(given), values=first_row(load_policy(given)))
-    return given
+    if isinstance(source, Schedule):
+        return InitialRow(schedule="a schedule in memory", values=first_row(source))
+    if isinstance(source, str | Path):
+        return InitialRow(schedule=str(source), values=first_row(load_policy(source)))
+    return source
 
 
 def first_row(schedule: Schedule) -> dict[str, float]:
@@ -240,16 +240,16 @@ class Algorithm(Settings):
         operations that it names.
         """
         if self.init_from is not None:
-            found = of_row(problem.space, self.init_from.values)
+            lam = of_row(problem.space, self.init_from.values)
         else:
-            found = (
+            lam = (
                 randaugment(problem.space)
                 if self.init == "randaugment"
                 else problem.space.initial(self.initial_fraction)
             )
         if problem.space.operations:
-            found = started(problem.space, found, problem.config.start)
-        return found.to(problem.device, torch.get_default_dtype())
+            lam = started(problem.space, lam, problem.config.start)
+        return lam.to(problem.device, torch.get_default_dtype())
 
     @property
     def update_schedule(self) -> UpdateSchedule:
@@ -304,7 +304,7 @@ class Algorithm(Settings):
             if name.endswith(".probability") and value > 0
         }
         if left_out := sorted(
-            used - {"count", *(one.name for one in space.operations)}
+            used - {"count", *(operation.name for operation in space.operations)}
         ):
             return (
                 "The search starts without operations that its space lacks:"
@@ -327,14 +327,14 @@ class Algorithm(Settings):
 
     @pydantic.model_validator(mode="before")
     @classmethod
-    def _imply_fraction(cls, given: Any) -> Any:
+    def _imply_fraction(cls, settings: Any) -> Any:
         if (
-            isinstance(given, dict)
-            and "initial_fraction" in given
-            and given.keys().isdisjoint(("init", "init_from"))
+            isinstance(settings, dict)
+            and "initial_fraction" in settings
+            and settings.keys().isdisjoint(("init", "init_from"))
         ):
-            return {**given, "init": "fraction"}
-        return given
+            return {**settings, "init": "fraction"}
+        return settings
 
     @pydantic.model_validator(mode="after")
     def _check_start(self) -> Self:

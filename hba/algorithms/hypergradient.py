@@ -202,12 +202,12 @@ class Hypergradient(LambdaSteps):
         return LambdaGradient(loss.detach(), gradient, spread=of_spread)
 
     def move_lambda(
-        self, problem: SearchProblem, state: Any, found: LambdaGradient
+        self, problem: SearchProblem, state: Any, lambda_gradient: LambdaGradient
     ) -> None:
         if (scale := scale_of(state)) is not None:
-            scale.spread.grad = found.spread
+            scale.spread.grad = lambda_gradient.spread
             scale.optimizer.step()
-        super().move_lambda(problem, state, found)
+        super().move_lambda(problem, state, lambda_gradient)
         self.move_center(state)
 
     def sigma_now(self, state: GradientState[L]) -> float | Tensor:
@@ -304,11 +304,11 @@ def penalty_of(problem: SearchProblem, learner: HyperModel) -> Penalty | None:
 
     def penalty(outputs: Tensor, labels: Tensor, lam_rows: Tensor) -> Tensor:
         values = problem.space.decode(lam_rows)
-        found = regularization.penalty(outputs, labels, values)
+        total = regularization.penalty(outputs, labels, values)
         if column is None:
-            return found
+            return total
         return (
-            found
+            total
             + (values[:, column] * learner.hypernetwork.squared_norm(lam_rows)).mean()
             / 2
         )

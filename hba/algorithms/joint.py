@@ -84,9 +84,9 @@ class Joint(Rewards, Hypergradient):
             problem, state, network, lambda images: network(images, lam), *validated
         )
         weights = {
-            name: one
-            for name, one in network.current_parameters().items()
-            if one.requires_grad
+            name: parameter
+            for name, parameter in network.current_parameters().items()
+            if parameter.requires_grad
         }
         through_response, *gradient = gradients_of(loss, [lam, *weights.values()])
         direction = preconditioned(state.learner.optimizer, weights.values(), gradient)

@@ -161,11 +161,11 @@ class LambdaSteps(Algorithm):
 
     def check(self, config: CommonSearchConfig) -> None:
         if self.warm_up_epochs >= config.epochs:
-            found = (
+            details = (
                 f"got {self.warm_up_epochs} of {config.epochs}; lower warm_up_epochs,"
                 " or raise epochs"
             )
-            raise SettingsError(f"warm_up_epochs must be less than epochs, {found}")
+            raise SettingsError(f"warm_up_epochs must be less than epochs, {details}")
         if (
             self.lambda_optimizer != "adam"
             and self.lambda_betas != type(self).model_fields["lambda_betas"].default
@@ -241,24 +241,33 @@ class LambdaSteps(Algorithm):
         raise NotImplementedError
 
     def update_lambda(
-        self, problem: SearchProblem, state: GradientState[L], batch: Any, *further: Any
+        self,
+        problem: SearchProblem,
+        state: GradientState[L],
+        batch: Any,
+        *other_arguments: Any,
     ) -> None:
         """Step lambda after a training batch. further: more arguments of `gradient`."""
-        gradient = partial(self.gradient, problem, state, *further)
+        gradient = partial(self.gradient, problem, state, *other_arguments)
         # A graph would read the tensors of `further` where they were when it was
         # recorded.
-        graphs = EAGER if further else state.graphs
-        found = graphs.run("lambda", gradient, *batch, *state.mover.val_stream.next())
-        self.move_lambda(problem, state, found)
+        graphs = EAGER if other_arguments else state.graphs
+        lambda_gradient = graphs.run(
+            "lambda", gradient, *batch, *state.mover.val_stream.next()
+        )
+        self.move_lambda(problem, state, lambda_gradient)
 
     def move_lambda(
-        self, problem: SearchProblem, state: GradientState[L], found: LambdaGradient
+        self,
+        problem: SearchProblem,
+        state: GradientState[L],
+        lambda_gradient: LambdaGradient,
     ) -> None:
         """Step lambda and the shared coordinates, then pull lambda to the start."""
         mover = state.mover
-        gradient = found.lam * problem.space.is_searched(state.device)
-        curvature = found.curvature
-        state.totals.add_lambda(found.loss)
+        gradient = lambda_gradient.lam * problem.space.is_searched(state.device)
+        curvature = lambda_gradient.curvature
+        state.totals.add_lambda(lambda_gradient.loss)
         state.lam.grad = gradient
         mover.optimizer.step()
         with torch.no_grad():

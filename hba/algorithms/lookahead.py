@@ -200,12 +200,12 @@ class Lookahead(Rewards):
         return trained_on
 
     def gradient(
-        self, problem: SearchProblem, state: LookaheadState, *given: Any
+        self, problem: SearchProblem, state: LookaheadState, *tensors: Any
     ) -> LambdaGradient:
         """The gradient of lambda by standardized rewards: of the augmented batch that
         comes first, or of new draws.
         """
-        *judged, images, labels, val_images, val_labels = given
+        *judged, images, labels, val_images, val_labels = tensors
         batch = (
             judged[0]
             if judged
@@ -225,9 +225,9 @@ class Lookahead(Rewards):
     ) -> Tensor:
         """Rewards (B,), in eval mode. loss: of validation images, with a graph."""
         weights = {
-            name: one
-            for name, one in learner.network.named_parameters()
-            if one.requires_grad
+            name: parameter
+            for name, parameter in learner.network.named_parameters()
+            if parameter.requires_grad
         }
         direction = preconditioned(
             learner.optimizer, weights.values(), gradients_of(loss, weights.values())

@@ -70,16 +70,18 @@ class PopulationModel(InnerModel):
         weights, buffers = stack_module_state(members)
         optimizer, schedule = problem.optimizer_of(weights.values())
         best = [
-            {name: one[0].detach().clone() for name, one in stacked.items()}
+            {name: tensor[0].detach().clone() for name, tensor in stacked.items()}
             for stacked in (weights, buffers)
         ]
-        own = {
+        fields = {
             "weights": weights,
             "buffers": buffers,
             "best_weights": best[0],
             "best_buffers": best[1],
         }
-        return cls(optimizer=optimizer, schedule=schedule, template=members[0], **own)
+        return cls(
+            optimizer=optimizer, schedule=schedule, template=members[0], **fields
+        )
 
     def members(self) -> list[Tensors]:
         """Views of each member's weights and buffers."""
@@ -101,9 +103,9 @@ class PopulationModel(InnerModel):
     @torch.no_grad()
     def to_module(self, lam: Tensor) -> nn.Module:
         network = copy.deepcopy(self.template)
-        own = {**dict(network.named_parameters()), **dict(network.named_buffers())}
+        tensors = {**dict(network.named_parameters()), **dict(network.named_buffers())}
         for name, best in {**self.best_weights, **self.best_buffers}.items():
-            own[name].copy_(best)
+            tensors[name].copy_(best)
         return network
 
     @torch.no_grad()
@@ -121,7 +123,9 @@ class PopulationModel(InnerModel):
             # The momentum of SGD, or the two averages of AdamW, whose step count is the
             # same for all members.
             for average in [
-                one for one in slot.values() if isinstance(one, Tensor) and one.ndim
+                value
+                for value in slot.values()
+                if isinstance(value, Tensor) and value.ndim
             ]:
                 average.copy_(average.index_select(0, k).expand_as(average))
 
@@ -174,9 +178,10 @@ class Exploring(Algorithm):
         """
         size = self.population_size or batch_size
         if batch_size % size:
-            found = f"got batches of {batch_size} images for population_size {size}"
+            details = f"got batches of {batch_size} images for population_size {size}"
             raise SettingsError(
-                f"population_size must divide the number of images in a batch, {found}"
+                "population_size must divide the number of images in a batch,"
+                f" {details}"
             )
         return size
 
@@ -246,8 +251,8 @@ class Population(Exploring):
                 problem,
                 state,
                 [
-                    partial(functional_call, learner.template, one)
-                    for one in learner.members()
+                    partial(functional_call, learner.template, member)
+                    for member in learner.members()
                 ],
             )
             learner.exploit(k)

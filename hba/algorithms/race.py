@@ -191,23 +191,28 @@ class Race(Algorithm):
             LARGEST_FORK_SHARE,
         )
         plain = max(1, round(PLAIN_SHARE * config.epochs))
-        rest = max(1, config.epochs - plain) if self.tunes_strength else 0
-        return plain, max(1, round(of_fork * config.epochs)), rest
+        lookahead = max(1, config.epochs - plain) if self.tunes_strength else 0
+        return plain, max(1, round(of_fork * config.epochs)), lookahead
 
     def leg_epochs(
         self, config: CommonSearchConfig, space: SearchSpace
     ) -> tuple[tuple[str, int], ...]:
-        plain, fork, rest = self.lengths(config, space)
+        plain, fork, lookahead = self.lengths(config, space)
         forks = ((f"fork {name}", fork) for name in names_of_forks(space))
-        return (("no augmentation", plain), *forks, ("look-ahead", rest))
+        return (("no augmentation", plain), *forks, ("look-ahead", lookahead))
 
     def plan_note(
         self, config: CommonSearchConfig, space: SearchSpace, steps_per_epoch: int
     ) -> str:
-        (plain, fork, rest), side = self.lengths(config, space), self.side(config.side)
+        (plain, fork, lookahead), side = (
+            self.lengths(config, space),
+            self.side(config.side),
+        )
         n_forks = len(names_of_forks(space))
         trainings = (
-            (plain + n_forks * fork + rest) * (side / config.side) ** 2 / config.epochs
+            (plain + n_forks * fork + lookahead)
+            * (side / config.side) ** 2
+            / config.epochs
         )
         steps = fork * steps_per_epoch
         short = ""
@@ -217,7 +222,9 @@ class Race(Algorithm):
                 f" Forks of {counted(steps, 'step')} are too short to compare; use"
                 f" about {epochs} epochs."
             )
-        then = f", then look-ahead for {counted(rest, 'epoch')}" if rest else ""
+        then = (
+            f", then look-ahead for {counted(lookahead, 'epoch')}" if lookahead else ""
+        )
         return (
             f"Race: {counted(plain, 'epoch')} without augmentation, then"
             f" {counted(n_forks, 'fork')} of {counted(fork, 'epoch')} each from"
@@ -246,9 +253,9 @@ class Race(Algorithm):
         """The epochs of look-ahead, with its first repeated for the epochs before it.
         Only the last epoch until look-ahead has ended, or if it has moved nothing.
         """
-        plain, _, rest = self.lengths(config, space)
-        first = self.total_epochs(config, space) - rest
-        if len(rows) < first + rest or (rows[first:] == rows[-1]).all():
+        plain, _, lookahead = self.lengths(config, space)
+        first = self.total_epochs(config, space) - lookahead
+        if len(rows) < first + lookahead or (rows[first:] == rows[-1]).all():
             return [len(rows) - 1]
         return [first] * plain + [*range(first, len(rows))]
 
@@ -277,20 +284,22 @@ class Race(Algorithm):
                 f" {n_images}"
             )
         side = self.side(problem.config.side)
-        own = [networks(0), networks(0)]
+        network_pair = [networks(0), networks(0)]
         if side < problem.config.side:
             try:
-                CustomNetwork(own[0]).check_takes(
+                CustomNetwork(network_pair[0]).check_takes(
                     problem.data.train, side, len(problem.data.class_names)
                 )
             except SettingsError as error:
                 raise SettingsError(
                     f"race trains on smaller images: {error}; set smaller to 1"
                 ) from None
-            own = [Resized(network, side) for network in own]
+            network_pair = [Resized(network, side) for network in network_pair]
         n_legs = 1 + len(names_of_forks(space))
         n_symmetries = len(symmetries_of(space))
-        learner, of_trunk = (NetworkModel.of(problem, network) for network in own)
+        learner, of_trunk = (
+            NetworkModel.of(problem, network) for network in network_pair
+        )
         trunk = Trunk(
             of_trunk,
             problem.train_stream(),
@@ -314,8 +323,8 @@ class Race(Algorithm):
             gaps=torch.full((n_symmetries, 2), torch.inf, device=problem.device),
             moves=torch.zeros(space.n, dtype=torch.bool, device=problem.device),
         )
-        for one in (learner, of_trunk):
-            one.schedule = self.course(problem, state, one.optimizer)
+        for model in (learner, of_trunk):
+            model.schedule = self.course(problem, state, model.optimizer)
         return state
 
     def legs(self, problem: Any, steps_per_epoch: int) -> list[range]:
@@ -334,7 +343,7 @@ class Race(Algorithm):
         """The learning rate of a whole training. A fork runs faster through the part
         after its beginning.
         """
-        (plain, *others), rates = self.legs(problem, state.steps_per_epoch), []
+        (plain, *fork_legs), rates = self.legs(problem, state.steps_per_epoch), []
         stand_in, course = problem.optimizer_of([torch.zeros(1, requires_grad=True)])
         for _ in range(problem.config.epochs * state.steps_per_epoch):
             rates.append(float(course.get_last_lr()[0]) / problem.config.learning_rate)
@@ -346,7 +355,7 @@ class Race(Algorithm):
             the one just made.
             """
             step = state.step + (n_steps > 0)
-            leg = next((leg for leg in others if step in leg), others[-1])
+            leg = next((leg for leg in fork_legs if step in leg), fork_legs[-1])
             at = len(plain) + (step - leg.start) * (len(rates) - len(plain)) // max(
                 1, len(leg)
             )
@@ -526,12 +535,12 @@ class Race(Algorithm):
         state.losses[leg] = losses.nan_to_num(nan=torch.inf)
         state.train_losses[leg] = train_loss
         state.ended[leg] = True
-        taken = self.symmetries(space, state.gaps)
+        applied = self.symmetries(space, state.gaps)
         for fork in self.parallel_parts(problem, state):
             groups = self.groups_in(space, state, fork)
-            state.rows[fork] = row_of(space, [*taken, *groups], problem.config.start)
+            state.rows[fork] = row_of(space, [*applied, *groups], problem.config.start)
         is_chosen = bool(state.ended[1:].any())
-        first = row_of(space, [*taken, WALK_GROUP], problem.config.start)
+        first = row_of(space, [*applied, WALK_GROUP], problem.config.start)
         state.rows[-1] = (
             state.rows[1 + self.winner(state.losses[1:], state.train_losses[1:])]
             if is_chosen
@@ -577,9 +586,9 @@ class Race(Algorithm):
             train_losses.where(is_better & (behind <= error), -torch.inf).argmax()
         )
 
-    def symmetries(self, space: SearchSpace, found: Tensor) -> list[str]:
+    def symmetries(self, space: SearchSpace, measured_gaps: Tensor) -> list[str]:
         """Names of the symmetries to apply. found: what the function gaps returns."""
-        named = zip(symmetries_of(space), found.tolist(), strict=True)
+        named = zip(symmetries_of(space), measured_gaps.tolist(), strict=True)
         return [name for name, (gap, error) in named if is_symmetry(gap, error)]
 
     def findings(self, problem: Any, state: RaceState) -> dict[str, Any]:
@@ -597,7 +606,7 @@ class Race(Algorithm):
             if losses.isfinite().all():
                 minus = mean_and_error((losses - state.losses[1])[None])
                 forks[name] = rounded(torch.cat([losses.mean()[None], *minus]))
-        found = (
+        gap_by_symmetry = (
             {name: rounded(gap) for name, gap in zip(names, state.gaps, strict=True)}
             if state.ended[0]
             else {}
@@ -608,12 +617,16 @@ class Race(Algorithm):
             number = self.winner(state.losses[1:], state.train_losses[1:])
             winner = names_of_forks(problem.space)[number]
             groups = self.groups_in(problem.space, state, 1 + number)
-        taken = {
+        choice = {
             "fork": winner,
             "operations": [*self.symmetries(problem.space, state.gaps), *groups],
         }
-        measured = {"symmetries": found, "largest_gap": LARGEST_GAP, "forks": forks}
-        return {**measured, "taken": {**taken, "is_moved": state.is_moved}}
+        measured = {
+            "symmetries": gap_by_symmetry,
+            "largest_gap": LARGEST_GAP,
+            "forks": forks,
+        }
+        return {**measured, "taken": {**choice, "is_moved": state.is_moved}}
 
 
 def is_symmetry(gap: float, error: float) -> bool:
@@ -628,7 +641,8 @@ def moved_by_lookahead(space: SearchSpace, row: Tensor) -> Tensor:
     """
     moves = torch.zeros(space.n, dtype=torch.bool)
     if any(
-        row[space.names.index(f"{one.name}.probability")] > 0 for one in space.mixing
+        row[space.names.index(f"{operation.name}.probability")] > 0
+        for operation in space.mixing
     ):
         return moves
     for slot in space.slots:
@@ -648,7 +662,8 @@ def mean_and_error(differences: Tensor) -> tuple[Tensor, Tensor]:
 def rounded(numbers: Tensor) -> list[float | None]:
     """Rounded JSON values; None for what is not finite, and 0 for -0."""
     return [
-        round(one, 5) + 0.0 if math.isfinite(one) else None for one in numbers.tolist()
+        round(number, 5) + 0.0 if math.isfinite(number) else None
+        for number in numbers.tolist()
     ]
 
 

@@ -52,7 +52,7 @@ def gaps(problem: ImageProblem, network: nn.Module) -> Tensor:
         if operation.stage == "symmetry"
     ]
     return gaps_of(
-        logits, labels, (validated(problem, network, one)[0] for one in moves)
+        logits, labels, (validated(problem, network, move)[0] for move in moves)
     )
 
 
@@ -69,10 +69,10 @@ def gaps_of(logits: Tensor, labels: Tensor, moved: Iterable[Tensor]) -> Tensor:
     task = task_of(labels)
     before = task.doubts(logits, labels)
     learned = (task.guessing_doubt(labels) - before.mean()).clamp(min=0)
-    found = before.new_zeros(0, 2)
+    rows = before.new_zeros(0, 2)
     members = task.members(labels)
-    for one in moved:
-        cost = (task.doubts(one, labels) - before) / learned
+    for moved_logits in moved:
+        cost = (task.doubts(moved_logits, labels) - before) / learned
         of_classes = [
             cost[of_class.bool()]
             for of_class in members
@@ -83,10 +83,10 @@ def gaps_of(logits: Tensor, labels: Tensor, moved: Iterable[Tensor]) -> Tensor:
             for of_class in of_classes
         ]
         gap = torch.stack([cost.mean(), *clear]).max()
-        found = torch.cat(
-            [found, torch.stack([gap, cost.std() / len(cost) ** 0.5])[None]]
+        rows = torch.cat(
+            [rows, torch.stack([gap, cost.std() / len(cost) ** 0.5])[None]]
         )
-    return found.nan_to_num(torch.inf, torch.inf, torch.inf)
+    return rows.nan_to_num(torch.inf, torch.inf, torch.inf)
 
 
 def calibration(logits: Tensor, labels: Tensor) -> Tensor:

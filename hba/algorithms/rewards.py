@@ -45,7 +45,7 @@ def rewards_of(
     network: nn.Module,
     batch: AugmentedBatch,
     direction: Weights,
-    *further: Tensor,
+    *other_inputs: Tensor,
     derivative: str = "exact",
 ) -> Tensor:
     """Rewards r (B,): the derivative of each image's loss along the direction, without
@@ -58,7 +58,7 @@ def rewards_of(
     weights = {name: network.get_parameter(name).detach() for name in direction}
 
     def losses(weights: Weights, images: Tensor, labels: Tensor) -> Tensor:
-        outputs = functional_call(network, dict(weights), (images, *further))
+        outputs = functional_call(network, dict(weights), (images, *other_inputs))
         return task_of(labels).losses(outputs, labels)
 
     on_cpu = batch.images.device.type == "cpu"
@@ -107,8 +107,10 @@ def exact_derivatives(
     ):
         return torch.cat(
             [
-                jvp(lambda moved, part=part: losses(moved, *part), (at,), (along,))[1]
-                for part in parts
+                jvp(lambda moved, chunk=chunk: losses(moved, *chunk), (at,), (along,))[
+                    1
+                ]
+                for chunk in parts
             ]
         )
 
@@ -125,9 +127,10 @@ def central_differences(
     def losses_at(distance: Tensor) -> Tensor:
         # One copy of the weights at a time.
         moved = {
-            name: one + distance * direction[name] for name, one in weights.items()
+            name: weight + distance * direction[name]
+            for name, weight in weights.items()
         }
-        return torch.cat([losses(moved, *part) for part in parts])
+        return torch.cat([losses(moved, *chunk) for chunk in parts])
 
     with torch.no_grad():
         return (losses_at(step) - losses_at(-step)) / (2 * step)

@@ -49,8 +49,10 @@ def expected_score(
     columns = space.slot_columns(rewards.device)
     score = rewards.new_zeros(len(rewards), space.n + 1)
     if space.searches_count:
-        wanted = torch.arange(space.max_count, device=rewards.device) < batch.walk.count
-        unexpected = wanted.to(batch.values) - batch.values[:, columns.counts]
+        is_asked = (
+            torch.arange(space.max_count, device=rewards.device) < batch.walk.count
+        )
+        unexpected = is_asked.to(batch.values) - batch.values[:, columns.counts]
         score[:, columns.counts] = unexpected * _steps_asked(space, batch.walk)
     surprise = batch.walk.fired.to(batch.values) - batch.values[:, columns.probability]
     score[:, columns.probability] = surprise * batch.walk.visited

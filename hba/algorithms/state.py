@@ -29,14 +29,18 @@ uses member 0.
 """
 
 
-def named_networks(model: str, n_classes: int, seed: int, *further: Any) -> Networks:
+def named_networks(
+    model: str, n_classes: int, seed: int, *other_arguments: Any
+) -> Networks:
     """Networks of one model, each with its own initial weights. further: arguments of
     build_model.
     """
 
     def network(member: int) -> nn.Module:
         label = "weights" if member == 0 else f"weights of member {member}"
-        return build_model(model, n_classes, derived_seed(seed, label), *further)
+        return build_model(
+            model, n_classes, derived_seed(seed, label), *other_arguments
+        )
 
     return network
 
@@ -60,7 +64,9 @@ class InnerModel:
         processes; the schedule makes its own.
         """
         collectives.average_gradients(
-            one for group in self.optimizer.param_groups for one in group["params"]
+            parameter
+            for group in self.optimizer.param_groups
+            for parameter in group["params"]
         )
         self.optimizer.step()
         # Frees the memory of the gradients for the next pass.
@@ -88,8 +94,8 @@ class NetworkModel(InnerModel):
         if problem.config.fast:
             enable_amp(network)
         optimizer, schedule = problem.optimizer_of(network.parameters())
-        kind = AmpNetworkModel if problem.config.fast else NetworkModel
-        return kind(network=network, optimizer=optimizer, schedule=schedule)
+        model_class = AmpNetworkModel if problem.config.fast else NetworkModel
+        return model_class(network=network, optimizer=optimizer, schedule=schedule)
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits (B, classes) of images (B, C, H, W), which are the network's input."""
@@ -177,8 +183,8 @@ class EpochTotals:
     def share(self) -> None:
         """Average over all processes, each of which has summed over its own images."""
         totals = list(vars(self).values())
-        for own, found in zip(totals, collectives.means(totals), strict=True):
-            own.copy_(found)
+        for total, mean in zip(totals, collectives.means(totals), strict=True):
+            total.copy_(mean)
 
     def reset(self) -> None:
         for total in vars(self).values():
@@ -222,9 +228,7 @@ class SearchState(Generic[L]):
     step: int = 0
 
     @classmethod
-    def of(
-        cls, problem: SearchProblem, lam: Tensor, learner: L, **further: Any
-    ) -> Self:
+    def of(cls, problem: SearchProblem, lam: Tensor, learner: L, **fields: Any) -> Self:
         """The state before the first step. further: fields of a subclass."""
         stream = problem.train_stream()
         totals = EpochTotals(*torch.zeros(5, device=problem.device).unbind())
@@ -234,7 +238,7 @@ class SearchState(Generic[L]):
             train_stream=stream,
             generator=problem.generator(),
             totals=totals,
-            **further,
+            **fields,
         )
 
     @property
