@@ -52,16 +52,18 @@ Tensors = dict[str, Tensor]
 
 @dataclass(kw_only=True)
 class PopulationModel(InnerModel):
-    """The networks of all members. template: the network that runs with their weights.
-    weights, buffers: tensors (members, ...) by name in the network. best_weights,
-    best_buffers: of the selected member, by name.
-    """
+    """The networks of all members."""
 
     template: nn.Module
+    """The network that runs with their weights."""
     weights: Tensors
+    """Weights of all members (members, ...), by name in the network."""
     buffers: Tensors
+    """Buffers of all members (members, ...), by name in the network."""
     best_weights: Tensors
+    """Weights of the selected member, by name."""
     best_buffers: Tensors
+    """Buffers of the selected member, by name."""
 
     @classmethod
     def of(cls, problem: SearchProblem, networks: Networks, n_members: int) -> Self:
@@ -145,11 +147,13 @@ class PopulationModel(InnerModel):
 
 @dataclass(kw_only=True)
 class PopulationState(SearchState[L]):
-    """lam_rows (members, n): the lambda of each member. lam: of the selected member,
-    before it explored.
+    """The state of a search with a population.
+
+    `lam` is the lambda of the selected member, before it explored.
     """
 
     lam_rows: Tensor
+    """The lambda of each member (members, n)."""
 
 
 class Exploring(Algorithm):
@@ -207,11 +211,18 @@ class Exploring(Algorithm):
         state: PopulationState[L],
         members: Iterable[Callable[[Tensor], Tensor]],
     ) -> Tensor:
-        """Return k (1,), the member with the lowest loss on all of D_V, and set lambda
-        to lambda_k.
+        """Select the member with the lowest loss on all of D_V.
 
-        A loss that is not finite never wins. Members run one by one: many images
-        through one network are faster.
+        It sets lambda to that of the member. A loss that is not finite never wins.
+        Members run one by one: many images through one network are faster.
+
+        Args:
+            problem: The problem of the search.
+            state: The state, which is changed in place.
+            members: Maps images to logits, for each member.
+
+        Returns:
+            The number k (1,) of the member.
         """
         losses = torch.stack([problem.validation_loss(member) for member in members])
         k = losses.nan_to_num(nan=torch.inf).argmin(keepdim=True)

@@ -79,20 +79,22 @@ from hba.utils.seeding import default_generator_state, restore_default_generator
 from hba.utils.snapshot import restore, snapshot
 from hba.utils.text import counted
 
-PLAIN_SHARE, LARGEST_FORK_SHARE = 0.25, 0.6
-"""Shares of the epochs of a training: its part without augmentation, and the longest
-fork.
-"""
-LEAST_SIDE, LEAST_STEPS = 8, 50
-"""Smallest side of images in pixels, and fewest steps of a fork; a race with fewer
-steps prints a note.
-"""
-LARGEST_GAP, SMALL_GAP = 0.15, 0.05
+PLAIN_SHARE = 0.25
+"""Share of the epochs of a training without augmentation."""
+LARGEST_FORK_SHARE = 0.6
+"""Share of the epochs of a training in the longest fork."""
+LEAST_SIDE = 8
+"""Smallest side of images in pixels."""
+LEAST_STEPS = 50
+"""Fewest steps of a fork; a race with fewer steps prints a note."""
+LARGEST_GAP = 0.15
 """Largest share of what a network has learned that moving the images by a symmetry may
-cost, with its standard error; and the largest that may be more than two standard errors
-above zero.
+cost, with its standard error.
 """
-LOOKAHEAD, WITHOUT_POLICY_STEPS = Lookahead(), Lookahead(val_steps=0)
+SMALL_GAP = 0.05
+"""Largest share that may be more than two standard errors above zero."""
+LOOKAHEAD = Lookahead()
+WITHOUT_POLICY_STEPS = Lookahead(val_steps=0)
 MOST_FORKS_PER_EPOCH = 1.25
 """Number of forks for each epoch of a training, on images of its size, up to which a
 search with few epochs tries another group.
@@ -107,37 +109,41 @@ LARGEST_LOGIT = 30.0
 
 @dataclass
 class Trunk:
-    """Everything that a training needs to continue. default_generators: as
-    default_generator_state returns them.
-    """
+    """Everything that a training needs to continue."""
 
     learner: NetworkModel
     train_stream: BatchStream
     generator: torch.Generator
     default_generators: dict[str, Any]
+    """As default_generator_state returns them."""
 
 
 @dataclass(kw_only=True)
 class RaceState(GradientState[NetworkModel]):
-    """The state of a race. step counts over all legs, one after the other; legs that
-    have ended before are skipped.
+    """The state of a race.
 
-    trunk: a copy from the end of leg 0, where all others begin. rows: as above, on the
-    CPU. losses: as above, without the leg of look-ahead; infinite before the end of a
-    leg. train_losses (legs,): of the last epoch. ended (legs,): which legs have ended.
-    gaps (symmetries, 2): as the function gaps returns them. moves (n,): whether
-    look-ahead moves a hyperparameter; all False before its leg. is_moved: whether it
-    moves any.
+    step counts over all legs, one after the other; legs that have ended before are
+    skipped.
     """
 
     trunk: Trunk
+    """A copy from the end of leg 0, where all others begin."""
     rows: Tensor
+    """Policies of the legs (legs, n), as above, on the CPU."""
     losses: Tensor
+    """Losses (legs, images), as above, without the leg of look-ahead; infinite before
+    the end of a leg.
+    """
     train_losses: Tensor
+    """Training losses (legs,) of the last epoch."""
     ended: Tensor
+    """Which legs have ended, (legs,)."""
     gaps: Tensor
+    """Gaps of the symmetries (symmetries, 2), as the function gaps returns them."""
     moves: Tensor
+    """Whether look-ahead moves a hyperparameter (n,); all False before its leg."""
     is_moved: bool = False
+    """Whether look-ahead moves any."""
 
 
 class Race(Algorithm):
@@ -176,14 +182,20 @@ class Race(Algorithm):
     """
 
     def side(self, side: int) -> int:
-        """Side of images in the search, in pixels. side: of images of the training."""
+        """Side of images in the search, in pixels.
+
+        Args:
+            side: Side of images of the training.
+        """
         return min(side, max(LEAST_SIDE, round(self.smaller * side)))
 
     def lengths(
         self, config: CommonSearchConfig, space: SearchSpace
     ) -> tuple[int, int, int]:
-        """P, F and A in epochs, chosen for the price in pixels. P and A together are
-        one whole training, if there is a leg of look-ahead; otherwise A is 0.
+        """P, F and A in epochs, chosen for the price in pixels.
+
+        P and A together are one whole training, if there is a leg of look-ahead;
+        otherwise A is 0.
         """
         share_of_pixels = (self.side(config.side) / config.side) ** 2
         of_fork = min(
@@ -204,10 +216,8 @@ class Race(Algorithm):
     def plan_note(
         self, config: CommonSearchConfig, space: SearchSpace, steps_per_epoch: int
     ) -> str:
-        (plain, fork, lookahead), side = (
-            self.lengths(config, space),
-            self.side(config.side),
-        )
+        plain, fork, lookahead = self.lengths(config, space)
+        side = self.side(config.side)
         n_forks = len(names_of_forks(space))
         trainings = (
             (plain + n_forks * fork + lookahead)
@@ -251,7 +261,9 @@ class Race(Algorithm):
         self, rows: np.ndarray, config: CommonSearchConfig, space: SearchSpace
     ) -> list[int]:
         """The epochs of look-ahead, with its first repeated for the epochs before it.
-        Only the last epoch until look-ahead has ended, or if it has moved nothing.
+
+        It is only the last epoch until look-ahead has ended, or if it has moved
+        nothing.
         """
         plain, _, lookahead = self.lengths(config, space)
         first = self.total_epochs(config, space) - lookahead
@@ -340,10 +352,12 @@ class Race(Algorithm):
     def course(
         self, problem: ImageProblem, state: RaceState, optimizer: Optimizer
     ) -> LRScheduler:
-        """The learning rate of a whole training. A fork runs faster through the part
-        after its beginning.
+        """The learning rate of a whole training.
+
+        A fork runs faster through the part after its beginning.
         """
-        (plain, *fork_legs), rates = self.legs(problem, state.steps_per_epoch), []
+        plain, *fork_legs = self.legs(problem, state.steps_per_epoch)
+        rates = []
         stand_in, course = problem.optimizer_of([torch.zeros(1, requires_grad=True)])
         for _ in range(problem.config.epochs * state.steps_per_epoch):
             rates.append(float(course.get_last_lr()[0]) / problem.config.learning_rate)
@@ -422,8 +436,9 @@ class Race(Algorithm):
 
     @torch.no_grad()
     def look_ahead(self, problem: Any, state: RaceState, leg: range) -> None:
-        """Make one step of look-ahead. It moves the values of the groups that the forks
-        chose, not of symmetries.
+        """Make one step of look-ahead.
+
+        It moves the values of the groups that the forks chose, not of symmetries.
         """
         mover = state.mover
         if state.step == leg.start:
@@ -447,12 +462,12 @@ class Race(Algorithm):
             for leg, has_ended in enumerate(state.ended.tolist()[:-1])
             if not has_ended
         ]
-        return (
-            []
-            if 0 in left
-            else [leg for leg in left if leg < 2 + len(groups_of(problem.space))]
-            or left
-        )
+        if 0 in left:
+            return []
+        with_one_group = [
+            leg for leg in left if leg < 2 + len(groups_of(problem.space))
+        ]
+        return with_one_group or left
 
     def start_part(self, problem: Any, state: RaceState, part: int) -> None:
         steps = self.legs(problem, state.steps_per_epoch)[part]
@@ -526,8 +541,14 @@ class Race(Algorithm):
         losses: Tensor,
         train_loss: float,
     ) -> None:
-        """Store the results of a leg, losses (images,) and train_loss of its last
-        epoch; set the later policies.
+        """Store the results of a leg, and set the later policies.
+
+        Args:
+            problem: The problem of the search.
+            state: The state, which is changed in place.
+            leg: Number of the leg.
+            losses: Losses of the validation images (images,).
+            train_loss: Training loss of the last epoch of the leg.
         """
         space = problem.space
         legs = self.legs(problem, state.steps_per_epoch)
@@ -566,12 +587,15 @@ class Race(Algorithm):
         ]
 
     def winner(self, losses: Tensor, train_losses: Tensor) -> int:
-        """Number of the fork to choose: the hardest to fit among those that are better
-        than the first and as good as the best, by one standard error of the
-        differences. If none is better, the first.
+        """Number of the fork to choose.
 
-        losses (forks, images): infinite for forks that have not ended. train_losses
-        (forks,).
+        It is the hardest to fit among those that are better than the first and as good
+        as the best, by one standard error of the differences; the first if none is
+        better.
+
+        Args:
+            losses: Losses (forks, images), infinite for forks that have not ended.
+            train_losses: Training losses (forks,).
         """
         minus, error = mean_and_error(losses - losses[0])
         # Groups that change nothing, such as colors on grey images, differ from the
@@ -587,16 +611,23 @@ class Race(Algorithm):
         )
 
     def symmetries(self, space: SearchSpace, measured_gaps: Tensor) -> list[str]:
-        """Names of the symmetries to apply. found: what the function gaps returns."""
+        """Names of the symmetries to apply.
+
+        Args:
+            space: The search space.
+            measured_gaps: Gaps of its symmetries, as the function gaps returns them.
+        """
         named = zip(symmetries_of(space), measured_gaps.tolist(), strict=True)
         return [name for name, (gap, error) in named if is_symmetry(gap, error)]
 
     def findings(self, problem: Any, state: RaceState) -> dict[str, Any]:
-        """The gaps of symmetries, and the largest gap allowed; for each fork that has
-        ended, its mean loss, the difference to the first fork, and its standard error;
-        the chosen fork, its symmetries and groups, and whether look-ahead moves their
-        values. Numbers that are not finite, as gaps of a network that learned nothing,
-        are None.
+        """What the race has found, as JSON values.
+
+        These are the gaps of symmetries, and the largest gap allowed; for each fork
+        that has ended, its mean loss, the difference to the first fork, and its
+        standard error; the chosen fork, its symmetries and groups, and whether
+        look-ahead moves their values. Numbers that are not finite, as gaps of a network
+        that learned nothing, are None.
         """
         names = symmetries_of(problem.space)
         forks = {}
@@ -630,14 +661,27 @@ class Race(Algorithm):
 
 
 def is_symmetry(gap: float, error: float) -> bool:
-    """Whether a gap is small enough. error: its standard error."""
+    """Whether a gap is small enough.
+
+    Args:
+        gap: The gap.
+        error: Its standard error.
+    """
     return gap + error <= LARGEST_GAP and (gap <= SMALL_GAP or gap <= 2 * error)
 
 
 def moved_by_lookahead(space: SearchSpace, row: Tensor) -> Tensor:
-    """Which hyperparameters look-ahead moves from the values (n,), bool (n,): those of
-    the operations in use, without symmetries. None if the policy mixes images, which
+    """Which hyperparameters look-ahead moves: those of operations in use.
+
+    Symmetries are not moved, and nothing is if the policy mixes images, which
     look-ahead cannot search.
+
+    Args:
+        space: The search space.
+        row: Values (n,) at which look-ahead begins.
+
+    Returns:
+        bool (n,).
     """
     moves = torch.zeros(space.n, dtype=torch.bool)
     if any(

@@ -21,8 +21,12 @@ FEWEST_OF_CLASS = 5
 def validated(
     problem: ImageProblem, network: nn.Module, move: Operation | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Logits (images, classes) and labels of all validation images, after the operation
-    `move` if there is one.
+    """Logits (images, classes) and labels of all validation images.
+
+    Args:
+        problem: The problem of the search.
+        network: The network.
+        move: An operation to apply to the images first.
     """
 
     def prepare(images: Tensor) -> Tensor:
@@ -57,14 +61,20 @@ def gaps(problem: ImageProblem, network: nn.Module) -> Tensor:
 
 
 def gaps_of(logits: Tensor, labels: Tensor, moved: Iterable[Tensor]) -> Tensor:
-    """The share of what a network has learned that moving images costs, and its
-    standard error, (moves, 2).
+    """The share of what a network has learned that moving images costs.
 
-    logits (images, classes): of the images; moved: for each move, those of the moved
-    images. If the network has learned nothing, the gaps are infinite. Means over
-    classes count too, because a move that exchanges two of many classes, such as arrows
-    to the left and to the right, costs little on average. docs/method.md, Symmetries,
-    has all rules.
+    If the network has learned nothing, the gaps are infinite. Means over classes count
+    too, because a move that exchanges two of many classes, such as arrows to the left
+    and to the right, costs little on average. docs/method.md, Symmetries, has all
+    rules.
+
+    Args:
+        logits: Logits of the images (images, classes).
+        labels: Labels of the images.
+        moved: For each move, the logits of the moved images.
+
+    Returns:
+        Gap of each move and its standard error, (moves, 2).
     """
     task = task_of(labels)
     before = task.doubts(logits, labels)
@@ -83,9 +93,8 @@ def gaps_of(logits: Tensor, labels: Tensor, moved: Iterable[Tensor]) -> Tensor:
             for of_class in of_classes
         ]
         gap = torch.stack([cost.mean(), *clear]).max()
-        rows = torch.cat(
-            [rows, torch.stack([gap, cost.std() / len(cost) ** 0.5])[None]]
-        )
+        error = cost.std() / len(cost) ** 0.5
+        rows = torch.cat([rows, torch.stack([gap, error])[None]])
     return rows.nan_to_num(torch.inf, torch.inf, torch.inf)
 
 

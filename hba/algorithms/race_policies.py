@@ -86,12 +86,16 @@ def groups_of(space: SearchSpace) -> dict[str, Typical]:
 def row_of(
     space: SearchSpace, selected: list[str], start: Mapping[str, float] | None = None
 ) -> Tensor:
-    """Values (n,), float64, of the policy with the groups and symmetries in `taken`;
-    all other probabilities are 0.
+    """Values (n,), float64, of the policy with some groups and symmetries.
 
-    The walk is the recipe RandAugment. Magnitudes of other operations are where other
-    searches begin. start: the setting, which replaces probabilities and magnitudes of
-    operations in the policy.
+    All other probabilities are 0. The walk is the recipe RandAugment. Magnitudes of
+    other operations are where other searches begin.
+
+    Args:
+        space: The search space.
+        selected: Names of the groups and symmetries.
+        start: The setting `start`, which replaces probabilities and magnitudes of
+            operations in the policy.
     """
     start_values = {
         name if "." in name else f"{name}.probability": value
@@ -100,22 +104,14 @@ def row_of(
     recipe = RECIPES["randaugment"].make()
     walk = dict(zip(recipe.space.names, recipe.values[0].tolist(), strict=True))
     groups = groups_of(space)
-    typical: dict[str, Any] = {
-        **TURNS,
-        **{
-            name: numbers
-            for group in groups.values()
-            for name, numbers in group.items()
-        },
-    }
+    typical: dict[str, Any] = dict(TURNS)
+    for group in groups.values():
+        typical.update(group)
     tried = {
         operation for name in selected for operation in groups.get(name, {name: None})
     }
-    values = dict(
-        zip(
-            space.names, space.decode(randaugment(space).double()).tolist(), strict=True
-        )
-    )
+    initial = space.decode(randaugment(space).double()).tolist()
+    values = dict(zip(space.names, initial, strict=True))
     values |= {
         f"count.{k}.probability": walk.get(f"count.{k}.probability", 0.0)
         for k in range(1, space.max_count + 1)
