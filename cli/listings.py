@@ -130,13 +130,17 @@ def operations(space: str, markdown: bool) -> None:
 
 
 def _row(operation: Operation) -> tuple[str, ...]:
-    by, also = (
-        operation.pil or "",
-        (
-            "sign" if operation.signed else None,
-            operation.interpolation,
-            "fill" if operation.uses_fill else None,
-        ),
+    function = operation.pil or ""
+    if not function:
+        definition = "your function"
+    elif function.startswith("torchvision"):
+        definition = function
+    else:
+        definition = f"PIL {function}"
+    also = (
+        "sign" if operation.signed else None,
+        operation.interpolation,
+        "fill" if operation.uses_fill else None,
     )
     return (
         operation.name,
@@ -148,7 +152,7 @@ def _row(operation: Operation) -> tuple[str, ...]:
         operation.unit or "-",
         "-" if operation.identity is None else f"{operation.identity:g}",
         ", ".join(word for word in also if word) or "-",
-        by if by.startswith("torchvision") else f"PIL {by}" if by else "your function",
+        definition,
     )
 
 
@@ -176,7 +180,8 @@ def policies(name: str | None, as_json: bool) -> None:
     else:
         rows = []
         for schedule in shipped_schedules():
-            origin, results = schedule["provenance"], schedule["card"]["results"]
+            origin = schedule["provenance"]
+            results = schedule["card"]["results"]
             verdict = "{kind}, against {against}".format(**results["verdict_details"])
             error = percent(results["rows"][0]["mean"])
             cells = (
@@ -201,7 +206,8 @@ def policies(name: str | None, as_json: bool) -> None:
 def _print_card(name: str, as_json: bool) -> None:
     if name not in policy_names():
         raise ScheduleError(unknown("shipped schedule", name, policy_names()))
-    card, printer = json.loads(files_of(name)[1].read_text("utf-8")), console()
+    card = json.loads(files_of(name)[1].read_text("utf-8"))
+    printer = console()
     if as_json:
         print_json(card)
         return
@@ -302,7 +308,8 @@ def doctor(device: str) -> None:
     if not torch.cuda.is_available():
         built_for = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPUs"
         say(f"cuda: not available (PyTorch is built for {built_for})")
-    epochs, began = 8, time.perf_counter()
+    epochs = 8
+    began = time.perf_counter()
     search(
         "digits",
         epochs=epochs,

@@ -133,10 +133,8 @@ def predict(run: Path, images: tuple[Path, ...], as_json: bool) -> None:
     that cannot be read are left out and listed; if one of them is in IMAGES itself, the
     exit code is 2.
     """
-    network, folders = (
-        hba.load_network(run),
-        {path: files_in(path) for path in images if path.is_dir()},
-    )
+    network = hba.load_network(run)
+    folders = {path: files_in(path) for path in images if path.is_dir()}
     files = [
         file
         for path in images
@@ -170,7 +168,8 @@ def predict(run: Path, images: tuple[Path, ...], as_json: bool) -> None:
         print_table(("image", "class", "probability", "next best"), cells)
         for skipped in left_out:
             say(f"left out: {printable(skipped.path)} ({skipped.reason})", err=True)
-    if {one.path for one in left_out} & {str(one) for one in images}:
+    unreadable = {skipped.path for skipped in left_out}
+    if unreadable & {str(path) for path in images}:
         raise SystemExit(USER_ERROR)
 
 

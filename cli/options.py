@@ -42,7 +42,13 @@ def complete(
     *,
     several: bool = False,
 ) -> Complete:
-    """Complete names, and also files or folders. several: names separated by commas."""
+    """Complete names, and also files or folders.
+
+    Args:
+        names: The names.
+        paths: Whether files or folders are completed too.
+        several: Whether the value is a list of names separated by commas.
+    """
 
     def completed(
         ctx: click.Context, parameter: click.Parameter, incomplete: str
@@ -60,10 +66,8 @@ def complete(
     return completed
 
 
-DATA, SCHEDULE = (
-    complete(DATASET_NAMES, "file"),
-    complete((*RECIPES, *policy_names()), "file"),
-)
+DATA = complete(DATASET_NAMES, "file")
+SCHEDULE = complete((*RECIPES, *policy_names()), "file")
 VALUES: Mapping[str, tuple[str, Complete | None]] = types.MappingProxyType(
     {
         "model": ("NAME", complete(MODELS)),
@@ -103,8 +107,11 @@ class AlgorithmOption(click.Option):
 
 
 class AlgorithmChoice(click.Option):
-    """The option --algorithm. pages: for each algorithm, its options with its own
-    defaults, for the help.
+    """The option --algorithm.
+
+    Args:
+        text: The help.
+        pages: For each algorithm, its options with its own defaults, for the help.
     """
 
     def __init__(self, text: str, pages: Mapping[str, Sequence[click.Option]]) -> None:
@@ -157,11 +164,16 @@ def settings_options(
     default_texts: Mapping[str, str] = types.MappingProxyType({}),
     option_class: type[click.Option] = click.Option,
 ) -> list[click.Parameter]:
-    """Make an option --field-name for each field except those in `without`. An option
-    that is not given is None.
+    """Make an option --field-name for each field of a settings class.
 
-    default_texts: the default that the help shows for a field, where {} stands for the
-    field's own default.
+    An option that is not given is None.
+
+    Args:
+        settings: The class.
+        without: Fields without an option.
+        default_texts: The default that the help shows for a field, where {} stands for
+            the field's own default.
+        option_class: The class of the options.
     """
     names = [name for name in settings.model_fields if name not in without]
     return [
@@ -181,11 +193,13 @@ def algorithm_options(
     without: Iterable[str] = (),
     **arguments: Any,
 ) -> list[click.Parameter]:
-    """Make --algorithm with the help `text`, and an option for each field that any
-    algorithm has.
+    """Make --algorithm, and an option for each field that any algorithm has.
 
-    algorithms: settings classes by name, the default algorithm first. how: further
-    arguments of settings_options.
+    Args:
+        algorithms: Settings classes by name, the default algorithm first.
+        text: The help of --algorithm.
+        without: Fields without an option.
+        arguments: Other arguments of settings_options.
     """
     pages: dict[str, Any] = {
         name: settings_options(
@@ -209,13 +223,12 @@ def _option(
     default_text: str,
     option_class: type[click.Option],
 ) -> click.Option:
-    text, default = " ".join((field.description or "").split()), _default_of(field)
+    text = " ".join((field.description or "").split())
+    default = _default_of(field)
     if default is not None or "{}" not in default_text:
         text = f"{text} [default: {default_text.format(default)}]"
-    flag, plain = (
-        "--" + FLAGS.get(name, name).replace("_", "-"),
-        _plain_type(field.annotation),
-    )
+    flag = "--" + FLAGS.get(name, name).replace("_", "-")
+    plain = _plain_type(field.annotation)
     if plain is bool:
         return option_class([f"{flag}/--no-{flag[2:]}"], default=None, help=text)
     if choices := typing.get_args(plain) or CHOICES.get(name, ()):

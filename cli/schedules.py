@@ -139,17 +139,16 @@ def read_some(
 
     Images that cannot be read are left out. DataError if none can be read.
     """
-    size, settings = (
-        schedule.provenance.get("image_size"),
-        schedule.provenance.get("settings"),
-    )
+    size = schedule.provenance.get("image_size")
+    settings = schedule.provenance.get("settings")
     size = image_size or (size if isinstance(size, int) else FOLDER_IMAGE_SIZE)
     levels = (
         DataConfig.make({"levels": settings.get("levels")}).levels
         if isinstance(settings, dict)
         else None
     )
-    pixels, broken = list[Tensor](), list[str]()
+    pixels = list[Tensor]()
+    broken = list[str]()
     for path in files:
         try:
             pixels.append(read_image(path, size, levels))
@@ -249,7 +248,8 @@ def export(
     the values of tuned regularizers (dropout, weight decay, ...). Mixup and CutMix act
     on batches: the head of a Python file explains how to mix.
     """
-    loaded, target = hba.load_policy(schedule), find_target(to)
+    loaded = hba.load_policy(schedule)
+    target = find_target(to)
     if without:
         loaded = loaded.without(*without.split(","))
     if epoch is not None:
@@ -362,15 +362,15 @@ def import_schedule(
     schedule = import_policy(source, file, epochs=epochs, fill=channels, name=name)
     schedule.save(out)
     provenance = schedule.provenance
-    n = provenance.get("sub_policies")
-    what = (
+    n_sub_policies = provenance.get("sub_policies")
+    pieces = (
         counted(len(provenance["segments"]), "segment")
-        if n is None
-        else counted(n, "sub-policy", "sub-policies")
+        if n_sub_policies is None
+        else counted(n_sub_policies, "sub-policy", "sub-policies")
     )
     operations = counted(len(schedule.space.operations), "operation")
     say(
-        f"Schedule: {out} ({what} over {counted(schedule.epochs, 'epoch')},"
+        f"Schedule: {out} ({pieces} over {counted(schedule.epochs, 'epoch')},"
         f" {operations})"
     )
     if "not_expressed" in provenance:

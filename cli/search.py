@@ -137,7 +137,8 @@ def search(
     file of arrays; a folder that the library datasets has saved; or one written by `hba
     prepare`.
     """
-    jobs, tensorboard = options.pop("jobs"), options.pop("tensorboard")
+    jobs = options.pop("jobs")
+    tensorboard = options.pop("tensorboard")
     several = seeds is not None or bool(
         options["resume"] and out is not None and seed_folders(out)
     )
@@ -145,7 +146,8 @@ def search(
         raise SettingsError(
             "--tensorboard is for one search; omit --seeds, or --tensorboard"
         )
-    preset, settings = options["preset"], given(options)
+    preset = options["preset"]
+    settings = given(options)
     name = (
         "search"
         if options["config"]
@@ -197,10 +199,8 @@ def _search_seeds(data: str | None, folder: Path, **settings: Any) -> bool:
         done.append(seed)
         path = seed_folder(folder, seed) / "policy.json"
         origin = hba.load_policy(path).provenance
-        error, race = (
-            next(iter(network_measured(origin).values()), None),
-            RaceFindings.of(origin),
-        )
+        error = next(iter(network_measured(origin).values()), None)
+        race = RaceFindings.of(origin)
         say(
             f"seed {seed}:"
             f" {race.takes if race else f'validation error {percent(error)}'}; {path}"
@@ -248,17 +248,18 @@ class SearchTerminal(SearchProgress):
     """Shows progress: a bar in a terminal, a few lines elsewhere.
 
     The first Ctrl-C or SIGTERM ends the search after the current step, the second one
-    at once. plan_lines: describes a search before it starts.
+    at once.
+
+    Args:
+        plan_lines: Describes a search before it starts.
     """
 
     def __init__(self, plan_lines: Callable[[Any], list[str]]) -> None:
         super().__init__()
         self.stop = False
-        self._plan_lines, self._handlers, self._first_seconds = (
-            plan_lines,
-            dict[int, Any](),
-            0.0,
-        )
+        self._plan_lines = plan_lines
+        self._handlers = dict[int, Any]()
+        self._first_seconds = 0.0
 
     def planned(self, plan: Any) -> None:
         self.legs = plan.leg_by_epoch
@@ -288,7 +289,8 @@ class SearchTerminal(SearchProgress):
 
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
         super().epoch_done(metrics)
-        epoch, seconds = int(metrics["epoch"] or 0), metrics["seconds"] or 0.0
+        epoch = int(metrics["epoch"] or 0)
+        seconds = metrics["seconds"] or 0.0
         every = max(1, self.n_epochs // N_LINES)
         # The first epoch may include compilation by Numba.
         if epoch == 1:

@@ -133,14 +133,17 @@ def _print_operations(name: str, schedule: Schedule) -> None:
     """Print each operation at the first, middle and last epoch, in at most 80 columns,
     and what the columns mean.
     """
-    epochs, printer, space = key_epochs(schedule), console(), schedule.space
+    epochs = key_epochs(schedule)
+    printer = console()
+    space = schedule.space
     headings = [
         f"{quantity}\nepoch\n{epoch + 1}"
         for quantity in ("prob.", "magn.")
         for epoch in epochs
     ]
     headings.insert(len(epochs), f"images\nepoch\n{epochs[-1] + 1}")
-    shares, rows = reach(schedule, epochs[-1]).shares, []
+    shares = reach(schedule, epochs[-1]).shares
+    rows = []
     used = used_operations(schedule)
     summaries = [
         summary for summary in summarize(schedule, epochs) if summary.operation in used
@@ -148,7 +151,8 @@ def _print_operations(name: str, schedule: Schedule) -> None:
     for summary in sorted(
         summaries, key=lambda summary: STAGES.index(summary.operation.stage)
     ):
-        operation, shown = summary.operation, summary.shown_magnitudes or ()
+        operation = summary.operation
+        shown = summary.shown_magnitudes or ()
         magnitudes = [
             "\n".join(f"{copy:.3g}" for copy in copies) for copies in shown
         ] or ["-"] * len(epochs)
@@ -201,10 +205,14 @@ def _print_operations(name: str, schedule: Schedule) -> None:
 
 
 def print_findings(schedule: Schedule, *, policy: bool = True) -> None:
-    """Print what a search found. policy: whether to print a table of the operations
-    that are applied.
+    """Print what a search found.
+
+    Args:
+        schedule: The schedule of the search.
+        policy: Whether to print a table of the operations that are applied.
     """
-    printer, applied = console(), policy_table(schedule)
+    printer = console()
+    applied = policy_table(schedule)
     if schedule.space.regularizers:
         print_table(*regularizer_table(schedule), "Regularizers", numbers=True)
     if applied.rows and policy:
@@ -217,7 +225,8 @@ def print_over_seeds(name: str, over_seeds: OverSeeds) -> None:
     """Print operations and regularizers in the last epoch of searches that differ in
     their seed, and a conclusion.
     """
-    printer, rows = console(), []
+    printer = console()
+    rows = []
     for operation in sorted(
         over_seeds.operations, key=lambda operation: STAGES.index(operation.stage)
     ):
@@ -284,7 +293,8 @@ def _described_over_seeds(over_seeds: OverSeeds) -> dict[str, Any]:
         "sentences",
     )
     return {
-        **{"seeds": sorted(over_seeds.schedules), "operations": operations},
+        "seeds": sorted(over_seeds.schedules),
+        "operations": operations,
         "epochs": next(iter(over_seeds.schedules.values())).epochs,
         **{name: getattr(over_seeds, name) for name in names},
     }

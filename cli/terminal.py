@@ -30,9 +30,11 @@ from hba.utils.text import counted, first_of
 PLAIN_WIDTH = 110
 UNLIMITED = 100_000
 """A width in columns that no table reaches."""
-SHORTEST_NAME, MOST_OF_NAME = 12, 30
-"""Columns of a terminal that the first column of a table gets at least, and gets before
-others are not wrapped.
+SHORTEST_NAME = 12
+"""Columns of a terminal that the first column of a table gets at least."""
+MOST_OF_NAME = 30
+"""Columns of a terminal that the first column of a table gets before others are not
+wrapped.
 """
 OPERATIONS_FILES = "hba.operations_files"
 """The key in click's `meta` under which the files of --operations-file are stored."""
@@ -64,14 +66,19 @@ def print_table(
     """Print a table, in which every row shows all of its columns.
 
     In a terminal, other columns are wrapped, and long names in the first column lose
-    their beginning. Elsewhere, nothing is wrapped. numbers: the other columns hold
-    numbers, which are right-aligned and not wrapped. An empty row draws a line.
+    their beginning. Elsewhere, nothing is wrapped.
+
+    Args:
+        headings: Headings of the columns.
+        rows: Cells of each row; an empty row draws a line.
+        title: Title of the table.
+        numbers: Whether the other columns hold numbers, which are right-aligned and not
+            wrapped.
     """
-    printer, table_rows = console(), [tuple(row) for row in rows]
-    room, margin = (
-        printer.options.update(max_width=UNLIMITED),
-        (1 if printer.width >= PLAIN_WIDTH else 0),
-    )
+    printer = console()
+    table_rows = [tuple(row) for row in rows]
+    room = printer.options.update(max_width=UNLIMITED)
+    margin = 1 if printer.width >= PLAIN_WIDTH else 0
 
     def build_table(first: int) -> Table:
         table = Table(title=title, padding=(0, margin))
@@ -266,11 +273,18 @@ def trainings_kept(folder: Path, n_done: Callable[[], int]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def run_folder(out: Path | None, name: str, *, resume: bool = False) -> Iterator[Path]:
-    """Yield `out`, or a new folder runs/<name>-<number> with the first free number,
-    which is removed if it stays empty.
+    """Yield `out`, or a new folder runs/<name>-<number> with the first free number.
 
-    All processes of a torchrun launch get the same folder. SettingsError for `resume`
-    without `out`.
+    A new folder is removed if it stays empty. All processes of a torchrun launch get
+    the same folder.
+
+    Args:
+        out: The folder, if the user named one.
+        name: Name of the run.
+        resume: Whether a run is resumed.
+
+    Raises:
+        SettingsError: For `resume` without `out`.
     """
     if out is not None:
         yield out
