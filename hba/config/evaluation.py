@@ -43,8 +43,13 @@ _OF_BASELINE = (
 )
 _IN_PIXELS = ("crop_padding", "cutout_size")
 INHERITED = (
-    *(*_OF_TRAINING, *OF_OPTIMIZER, *OF_WEIGHTS),
-    *(*_OF_IMAGES, *_OF_THESE_IMAGES, *COLUMN_SETTINGS, *_OF_BASELINE),
+    *_OF_TRAINING,
+    *OF_OPTIMIZER,
+    *OF_WEIGHTS,
+    *_OF_IMAGES,
+    *_OF_THESE_IMAGES,
+    *COLUMN_SETTINGS,
+    *_OF_BASELINE,
 )
 """Settings that are by default those of the search."""
 

@@ -105,7 +105,9 @@ def _chosen(model: nn.Module, strategy: Strategy) -> tuple[list[str], str | None
     ]
     chosen = chosen[:1] if strategy.first_only else chosen
     if not chosen:
-        class_names = " or ".join(layer_class.__name__ for layer_class in strategy.kinds)
+        class_names = " or ".join(
+            layer_class.__name__ for layer_class in strategy.kinds
+        )
         return chosen, f"needs a {class_names} that is trained"
     # A hyper-layer has its own weights, so tied weights would no longer be tied.
     uses = Counter(

@@ -248,12 +248,9 @@ def fine_tuning_sizes(
             else sides_to_try(model, largest)
         )
         for side in sides:
-            bounds = (
-                FEWEST_FINE_TUNING[len(of_model) > 0],
-                MOST_FINE_TUNING,
-                EPOCHS_OF_FINE_PART,
-            )
-            shortest = of_pixel * side**2 * images_of(look, settings) * bounds[0]
+            fewest = FEWEST_FINE_TUNING[1 if of_model else 0]
+            bounds = (fewest, MOST_FINE_TUNING, EPOCHS_OF_FINE_PART)
+            shortest = of_pixel * side**2 * images_of(look, settings) * fewest
             is_too_long = shortest > TOO_LONG * seconds and not settings.get("epochs")
             if is_too_long or (of_model and side > largest):
                 break
