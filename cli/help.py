@@ -154,10 +154,11 @@ class SectionedCommand(click.Command):
         ]
         if _ALL in ctx.meta:
             return options
+        common = COMMON[self.name or ""]
         return [
             parameter
             for parameter in options
-            if parameter.is_eager or parameter.name in COMMON[self.name or ""]
+            if parameter.is_eager or parameter.name in common
         ]
 
     def _algorithm_choice(self) -> AlgorithmChoice | None:

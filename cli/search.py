@@ -148,13 +148,11 @@ def search(
         )
     preset = options["preset"]
     settings = given(options)
-    name = (
-        "search"
-        if options["config"]
-        else find_preset(preset)["data"]
-        if preset
-        else "digits"
-    )
+    name = "digits"
+    if options["config"]:
+        name = "search"
+    elif preset:
+        name = find_preset(preset)["data"]
     with (
         joined(),
         run_folder(out, run_name(data or name), resume=options["resume"]) as folder,

@@ -692,7 +692,8 @@ def moved_by_lookahead(space: SearchSpace, row: Tensor) -> Tensor:
     for slot in space.slots:
         if slot.operation.stage != "symmetry" and row[slot.probability] > 0:
             moves[slot.probability] = True
-            moves[slot.magnitude or slot.probability] = True
+            if slot.magnitude is not None:
+                moves[slot.magnitude] = True
     of_walk = [slot.probability for slot in space.slots[space.walk_slots]]
     moves[space.count_columns] = moves[of_walk].any()
     return moves

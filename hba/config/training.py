@@ -342,9 +342,8 @@ class CommonSearchConfig(TrainingConfig):
 
     @pydantic.model_validator(mode="after")
     def _check_search(self) -> Self:
-        if not self.tunes_operations and (
-            idle := "start" if self.start else "ranges" if self.ranges else ""
-        ):
+        if not self.tunes_operations and (self.start or self.ranges):
+            idle = "start" if self.start else "ranges"
             raise SettingsError(
                 f"{idle} has no effect if no operations are tuned; omit it"
             )

@@ -575,13 +575,9 @@ class StepTimer:
                 for by_precision in self._seconds.values()
                 if False in by_precision
             )
-            tried = (
-                [bool(self.settings["fast"])]
-                if "fast" in self.settings
-                else [False]
-                if is_slow
-                else [False, True]
-            )
+            tried = [False] if is_slow else [False, True]
+            if "fast" in self.settings:
+                tried = [bool(self.settings["fast"])]
             with default_generators(self.device):
                 self._seconds[rung.key] = {
                     is_fast: self._timed(rung, is_fast) for is_fast in tried

@@ -232,13 +232,13 @@ def tunable() -> tuple[str, ...]:
 
 
 def check_tune(
-    tune: Iterable[str], *, known: Collection[str] | None = None
+    tune: Iterable[str], *, allowed: Collection[str] | None = None
 ) -> tuple[str, ...]:
     """Check the names of the setting `tune`.
 
     Args:
         tune: The names.
-        known: The names that are allowed; None for tunable().
+        allowed: The names that are allowed; None for tunable().
 
     Returns:
         The names.
@@ -247,10 +247,10 @@ def check_tune(
         SettingsError: For a name that is not allowed, a repeated one, and none.
     """
     names = tuple(tune)
-    known = tunable() if known is None else known
+    allowed = tunable() if allowed is None else allowed
     for name in names:
-        if name not in known:
-            raise SettingsError(unknown("group", name, known))
+        if name not in allowed:
+            raise SettingsError(unknown("group", name, allowed))
     if not names or len(set(names)) < len(names):
         raise SettingsError(
             "tune must name at least one group and each once, got"

@@ -126,7 +126,7 @@ class TextSearchConfig(TextTrainingConfig, AlgorithmConfig):
     learning_rate_schedule: ClassVar[str] = PLATEAU
 
     tune: Annotated[
-        Words, AfterValidator(lambda names: check_tune(names, known=tunable()))
+        Words, AfterValidator(lambda names: check_tune(names, allowed=tunable()))
     ] = (DROPOUT, "activation")
     """What is tuned, separated by commas: dropout (of words, input, hidden states,
     output and recurrent weights), activation (activation regularization and its

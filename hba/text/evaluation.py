@@ -118,13 +118,11 @@ class TextEvaluation:
             )
             assert difference is not None, "all rows have the same seeds"
             low, high = difference.interval or (-math.inf, math.inf)
-            verdict = (
-                "lower loss"
-                if high < 0
-                else "higher loss"
-                if low > 0
-                else "no difference shown"
-            )
+            verdict = "no difference shown"
+            if high < 0:
+                verdict = "lower loss"
+            elif low > 0:
+                verdict = "higher loss"
             change = (
                 f"{points(difference.mean, difference.interval, digits=3)} nats a word"
             )
