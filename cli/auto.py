@@ -138,7 +138,9 @@ class _Terminal(AutoProgress):
 
 def _report(result: hba.AutoResult) -> None:
     """Print the numbers, the files, and what to do next, below the answer."""
-    printer, folder, quoted = console(), result.folder, shlex.quote(str(result.folder))
+    printer = console()
+    folder = result.folder
+    quoted = shlex.quote(str(folder))
     if result.results is not None:
         print_errors(result.results, with_verdict=False)
     for note in result.record.notes:

@@ -146,7 +146,8 @@ def evaluate(
     --resume; you can add --seeds, and names at the end of --against.
     """
     # None is passed on too, because hba.evaluate has another default.
-    jobs, tensorboard = options.pop("jobs"), options.pop("tensorboard")
+    jobs = options.pop("jobs")
+    tensorboard = options.pop("tensorboard")
     redirected = (
         contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
     )
@@ -180,12 +181,12 @@ evaluate.help = inspect.cleandoc(evaluate.help or "").replace(
     "\b\n"
     + "\n".join(
         textwrap.fill(
-            one.text,
+            baseline.text,
             HELP_WIDTH,
             initial_indent=f"  {name}".ljust(23),
             subsequent_indent=" " * 23,
         )
-        for name, one in BASELINES.items()
+        for name, baseline in BASELINES.items()
     ),
 )
 
@@ -214,7 +215,8 @@ def plan_lines(plan: EvaluationPlan) -> Iterator[str]:
     """Describe an evaluation before it starts: the images, the network, the trainings,
     and notes.
     """
-    config, data = plan.config, plan.data
+    config = plan.config
+    data = plan.data
     test = "" if data.n_test is None else f" and {data.n_test:,} test"
     classes = classes_line(data.class_names, len(data.left_out), plan.folder)
     yield f"{len(data.train):,} training{test} images of {classes}"
@@ -228,10 +230,8 @@ def plan_lines(plan: EvaluationPlan) -> Iterator[str]:
     seeds = counted(config.seeds, "seed") + (
         f" from {config.first_seed} on" if config.first_seed else ""
     )
-    names, n_kept = (
-        [row.name for row in plan.result.rows],
-        sum(len(row.seeds) for row in plan.result.rows),
-    )
+    names = [row.name for row in plan.result.rows]
+    n_kept = sum(len(row.seeds) for row in plan.result.rows)
     kept = f" and {n_kept} that are kept" if n_kept else ""
     yield (
         f"trainings: {plan.n_trainings}{kept} ({', '.join(names)};"
@@ -246,7 +246,8 @@ def _command(folder: Path) -> str:
     """The command that was typed, with the folder of its results, and without what a
     resumed evaluation changes.
     """
-    words, kept = iter(sys.argv[1:]), []
+    words = iter(sys.argv[1:])
+    kept = []
     for word in words:
         name, has_value, _ = word.partition("=")
         if name in ("--seeds", "--out") and not has_value:
@@ -261,18 +262,19 @@ def _report(result: hba.EvaluationResult, folder: Path, *, as_json: bool) -> Non
     if as_json:
         click.echo((folder / RESULTS_NAME).read_text("utf-8"), nl=False)
         return
-    printer, config = console(), result.config
-    found = answer(result, command=_command(folder), folder=folder)
-    if found is not None:
-        printer.print(found.sentence)
+    printer = console()
+    config = result.config
+    final_answer = answer(result, command=_command(folder), folder=folder)
+    if final_answer is not None:
+        printer.print(final_answer.sentence)
     printer.print(
         f"Test error{error_in_words(result.error)} after the last of {config.epochs}"
         f" epochs: {result.model} on {display_name(config.data)}, {result.train_images}"
         f" training and {result.test_images} test images"
     )
     print_errors(result, MEASURES)
-    if found is not None and found.next_step is not None:
-        printer.print(f"To be surer: {found.next_step}")
+    if final_answer is not None and final_answer.next_step is not None:
+        printer.print(f"To be surer: {final_answer.next_step}")
     printer.print(
         f"Results: {folder / RESULTS_NAME}"
         + (f" ({result.steps})" if result.steps else "")
@@ -287,13 +289,18 @@ def print_errors(
     *,
     with_verdict: bool = True,
 ) -> None:
-    """Print a table of each known measure, and the verdict, or the warnings if there is
-    no verdict.
+    """Print a table of each known measure, and the verdict or the warnings.
+
+    Args:
+        result: The results.
+        measures: The measures to print.
+        with_verdict: Whether to print the verdict, if there is one.
     """
     for measure in measures:
-        if (found := measured_table(result, measure)) is not None:
-            print_table(*found)
-    for text in (
-        [str(result.verdict)] * with_verdict if result.verdict else result.warnings
-    ):
-        console().print(text)
+        if (table := measured_table(result, measure)) is not None:
+            print_table(*table)
+    sentences: Iterable[str] = result.warnings
+    if result.verdict:
+        sentences = [str(result.verdict)] if with_verdict else []
+    for sentence in sentences:
+        console().print(sentence)

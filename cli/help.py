@@ -31,74 +31,70 @@ _TEXT = ("vocabulary_size", "width", "epochs", "batch_size", "learning_rate")
 COMMON: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "auto": (
-            *(
-                "image_size",
-                "skip_broken",
-                "model",
-                "pretrained",
-                "epochs",
-                "budget_seconds",
-                "against",
-                "seeds",
-            ),
-            *("operations", "jobs", "cluster", *_RUN),
+            "image_size",
+            "skip_broken",
+            "model",
+            "pretrained",
+            "epochs",
+            "budget_seconds",
+            "against",
+            "seeds",
+            "operations",
+            "jobs",
+            "cluster",
+            *_RUN,
         ),
         "search": (
-            *(
-                "image_size",
-                "skip_broken",
-                "model",
-                "pretrained",
-                "epochs",
-                "budget_seconds",
-                "batch_size",
-                "fast",
-            ),
-            *(
-                "baseline",
-                "tune",
-                "algorithm",
-                "paper",
-                "config",
-                "seeds",
-                "jobs",
-                *_RUN,
-            ),
+            "image_size",
+            "skip_broken",
+            "model",
+            "pretrained",
+            "epochs",
+            "budget_seconds",
+            "batch_size",
+            "fast",
+            "baseline",
+            "tune",
+            "algorithm",
+            "paper",
+            "config",
+            "seeds",
+            "jobs",
+            *_RUN,
         ),
         "evaluate": (
-            *(
-                "image_size",
-                "skip_broken",
-                "model",
-                "epochs",
-                "batch_size",
-                "baseline",
-                "against",
-                "spread",
-            ),
-            *("preset", "seeds", "jobs", "cluster", "allow_seen", *_RUN),
+            "image_size",
+            "skip_broken",
+            "model",
+            "epochs",
+            "batch_size",
+            "baseline",
+            "against",
+            "spread",
+            "preset",
+            "seeds",
+            "jobs",
+            "cluster",
+            "allow_seen",
+            *_RUN,
         ),
         "train": (
-            *(
-                "image_size",
-                "skip_broken",
-                "model",
-                "pretrained",
-                "epochs",
-                "batch_size",
-                "learning_rate",
-                "fast",
-            ),
-            *(
-                "baseline",
-                "spread",
-                "preset",
-                "first_seed",
-                "cluster",
-                "allow_seen",
-                "config",
-                *_RUN,
-            ),
+            "image_size",
+            "skip_broken",
+            "model",
+            "pretrained",
+            "epochs",
+            "batch_size",
+            "learning_rate",
+            "fast",
+            "baseline",
+            "spread",
+            "preset",
+            "first_seed",
+            "cluster",
+            "allow_seen",
+            "config",
+            *_RUN,
         ),
         "search-text": ("tune", *_TEXT, "algorithm", "seed", *_RUN),
         "evaluate-text": (*_TEXT, "against", "seeds", *_RUN),
@@ -147,18 +143,22 @@ class SectionedCommand(click.Command):
             )
 
     def _listed(self, ctx: click.Context) -> Iterable[click.Parameter]:
-        chosen, choice = ctx.params.get("algorithm"), self._algorithm_choice()
+        chosen = ctx.params.get("algorithm")
+        choice = self._algorithm_choice()
         if _ALL in ctx.meta and chosen is not None and choice is not None:
             return (choice, *choice.pages[chosen], _HELP_ALL)
         options = [
-            one for one in self.get_params(ctx) if not isinstance(one, AlgorithmOption)
+            parameter
+            for parameter in self.get_params(ctx)
+            if not isinstance(parameter, AlgorithmOption)
         ]
         if _ALL in ctx.meta:
             return options
+        common = COMMON[self.name or ""]
         return [
-            one
-            for one in options
-            if one.is_eager or one.name in COMMON[self.name or ""]
+            parameter
+            for parameter in options
+            if parameter.is_eager or parameter.name in common
         ]
 
     def _algorithm_choice(self) -> AlgorithmChoice | None:

@@ -55,8 +55,10 @@ def models() -> None:
         parameters = sum(parameter.numel() for parameter in network.parameters())
         sharing = working_strategies(network)
         shapes = (f"2x3x{size}x{size}", f"2x{n_classes}")
-        known = "any" if set(sharing) == set(SHARING) else ", ".join(sharing) or "none"
-        rows.append((name, f"{parameters / 1e6:.2f} M", *shapes, known))
+        strategies = (
+            "any" if set(sharing) == set(SHARING) else ", ".join(sharing) or "none"
+        )
+        rows.append((name, f"{parameters / 1e6:.2f} M", *shapes, strategies))
     print_table(("name", "parameters", "input", "output", "--sharing"), rows)
     say(
         "Parameters are counted at 10 classes, at 1000 for 224x224. Input and output"
@@ -86,11 +88,12 @@ def operations(space: str, markdown: bool) -> None:
     directions of magnitudes.
     """
     by_name = {
-        one.name: one for one in (*SPACES[space].operations, *registered_operations())
+        operation.name: operation
+        for operation in (*SPACES[space].operations, *registered_operations())
     }
     shown = search_space(space, by_name)
     headings = ("operation", "magnitude", "unit", "no effect at", "also", "defined by")
-    rows = [(one.stage, _row(one)) for one in shown.operations]
+    rows = [(operation.stage, _row(operation)) for operation in shown.operations]
     if markdown:
         say(
             as_markdown(
@@ -126,26 +129,30 @@ def operations(space: str, markdown: bool) -> None:
         )
 
 
-def _row(one: Operation) -> tuple[str, ...]:
-    by, also = (
-        one.pil or "",
-        (
-            "sign" if one.signed else None,
-            one.interpolation,
-            "fill" if one.uses_fill else None,
-        ),
+def _row(operation: Operation) -> tuple[str, ...]:
+    function = operation.pil or ""
+    if not function:
+        definition = "your function"
+    elif function.startswith("torchvision"):
+        definition = function
+    else:
+        definition = f"PIL {function}"
+    also = (
+        "sign" if operation.signed else None,
+        operation.interpolation,
+        "fill" if operation.uses_fill else None,
     )
     return (
-        one.name,
+        operation.name,
         (
             "-"
-            if one.magnitude_range is None
-            else "{:g} to {:g}".format(*one.magnitude_range)
+            if operation.magnitude_range is None
+            else "{:g} to {:g}".format(*operation.magnitude_range)
         ),
-        one.unit or "-",
-        "-" if one.identity is None else f"{one.identity:g}",
+        operation.unit or "-",
+        "-" if operation.identity is None else f"{operation.identity:g}",
         ", ".join(word for word in also if word) or "-",
-        by if by.startswith("torchvision") else f"PIL {by}" if by else "your function",
+        definition,
     )
 
 
@@ -154,7 +161,7 @@ def _row(one: Operation) -> tuple[str, ...]:
     "name",
     required=False,
     shell_complete=lambda _, __, begun: [
-        one for one in policy_names() if one.startswith(begun)
+        name for name in policy_names() if name.startswith(begun)
     ],
 )
 @json_option
@@ -173,7 +180,8 @@ def policies(name: str | None, as_json: bool) -> None:
     else:
         rows = []
         for schedule in shipped_schedules():
-            origin, results = schedule["provenance"], schedule["card"]["results"]
+            origin = schedule["provenance"]
+            results = schedule["card"]["results"]
             verdict = "{kind}, against {against}".format(**results["verdict_details"])
             error = percent(results["rows"][0]["mean"])
             cells = (
@@ -191,14 +199,15 @@ def policies(name: str | None, as_json: bool) -> None:
         console().print("hba policies NAME prints the card of a schedule.")
         print_table(
             ("recipe", "trains with"),
-            [(name, one.text) for name, one in RECIPES.items()],
+            [(name, recipe.text) for name, recipe in RECIPES.items()],
         )
 
 
 def _print_card(name: str, as_json: bool) -> None:
     if name not in policy_names():
         raise ScheduleError(unknown("shipped schedule", name, policy_names()))
-    card, printer = json.loads(files_of(name)[1].read_text("utf-8")), console()
+    card = json.loads(files_of(name)[1].read_text("utf-8"))
+    printer = console()
     if as_json:
         print_json(card)
         return
@@ -225,12 +234,12 @@ def presets() -> None:
     augmentation is the one of the preset's dataset. Settings that a preset lacks have
     the defaults of `hba search`, or with --paper those of the paper.
     """
-    for title, found in (
+    for title, values_by_preset in (
         ("search (paper, Table 10)", SEARCH_PRESETS),
         ("evaluation (paper, Table 11)", EVALUATION_PRESETS),
     ):
         say(f"Policy {title}:")
-        for name, values in found.items():
+        for name, values in values_by_preset.items():
             say(f"  --preset {name}\n      {_as_options(values)}")
 
 
@@ -263,14 +272,14 @@ def doctor(device: str) -> None:
     from hba.policy_search.search import search
 
     chosen = find_device(device)
-    found = environment(chosen)
+    facts = environment(chosen)
     packages = {
         name: number
-        for name, number in found["packages"].items()
+        for name, number in facts["packages"].items()
         if name != "hba-augment"
     }
     say(
-        f"hba {found['packages']['hba-augment']}, Python {found['python']},"
+        f"hba {facts['packages']['hba-augment']}, Python {facts['python']},"
         f" {platform.platform()}"
     )
     say(", ".join(f"{name} {number}" for name, number in packages.items()))
@@ -299,7 +308,8 @@ def doctor(device: str) -> None:
     if not torch.cuda.is_available():
         built_for = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPUs"
         say(f"cuda: not available (PyTorch is built for {built_for})")
-    epochs, began = 8, time.perf_counter()
+    epochs = 8
+    began = time.perf_counter()
     search(
         "digits",
         epochs=epochs,

@@ -220,7 +220,7 @@ def _open_closed_streams() -> None:
 
 
 def _show_warning(
-    message: Warning | str, category: type[Warning], *place: Any, **further: Any
+    message: Warning | str, category: type[Warning], *location: Any, **options: Any
 ) -> None:
     """Print a warning in one line, without the place in the code."""
     if not launched().rank:

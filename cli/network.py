@@ -133,25 +133,25 @@ def predict(run: Path, images: tuple[Path, ...], as_json: bool) -> None:
     that cannot be read are left out and listed; if one of them is in IMAGES itself, the
     exit code is 2.
     """
-    network, folders = (
-        hba.load_network(run),
-        {one: files_in(one) for one in images if one.is_dir()},
-    )
+    network = hba.load_network(run)
+    folders = {path: files_in(path) for path in images if path.is_dir()}
     files = [
         file
-        for one in images
-        for file in (folders[one][0] if one in folders else [one])
+        for path in images
+        for file in (folders[path][0] if path in folders else [path])
     ]
-    left_out = [skipped for _, others in folders.values() for skipped in others]
-    found = [pair for pairs in _predicted(network, files, left_out) for pair in pairs]
-    if not found:
+    left_out = [skipped for _, broken in folders.values() for skipped in broken]
+    predictions = [
+        pair for pairs in _predicted(network, files, left_out) for pair in pairs
+    ]
+    if not predictions:
         why = f", such as {left_out[0].path} ({left_out[0].reason})" if left_out else ""
-        n_files = len({*map(str, files), *(one.path for one in left_out)})
+        n_files = len({*map(str, files), *(skipped.path for skipped in left_out)})
         raise DataError(
             f"none of {counted(n_files, 'file')} can be read{why}; name image files, or"
             " folders with some"
         )
-    cells = [(printable(str(file)), *_cells(network, row)) for file, row in found]
+    cells = [(printable(str(file)), *_cells(network, row)) for file, row in predictions]
     if as_json:
         printed = [
             {
@@ -159,14 +159,17 @@ def predict(run: Path, images: tuple[Path, ...], as_json: bool) -> None:
                 "class": name,
                 "probabilities": dict(zip(network.classes, row.tolist(), strict=True)),
             }
-            for (_, name, *_), (file, row) in zip(cells, found, strict=True)
+            for (_, name, *_), (file, row) in zip(cells, predictions, strict=True)
         ]
-        print_json({"images": printed, "left_out": [one._asdict() for one in left_out]})
+        print_json(
+            {"images": printed, "left_out": [skipped._asdict() for skipped in left_out]}
+        )
     else:
         print_table(("image", "class", "probability", "next best"), cells)
-        for one in left_out:
-            say(f"left out: {printable(one.path)} ({one.reason})", err=True)
-    if {one.path for one in left_out} & {str(one) for one in images}:
+        for skipped in left_out:
+            say(f"left out: {printable(skipped.path)} ({skipped.reason})", err=True)
+    unreadable = {skipped.path for skipped in left_out}
+    if unreadable & {str(path) for path in images}:
         raise SystemExit(USER_ERROR)
 
 

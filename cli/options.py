@@ -42,7 +42,13 @@ def complete(
     *,
     several: bool = False,
 ) -> Complete:
-    """Complete names, and also files or folders. several: names separated by commas."""
+    """Complete names, and also files or folders.
+
+    Args:
+        names: The names.
+        paths: Whether files or folders are completed too.
+        several: Whether the value is a list of names separated by commas.
+    """
 
     def completed(
         ctx: click.Context, parameter: click.Parameter, incomplete: str
@@ -60,10 +66,8 @@ def complete(
     return completed
 
 
-DATA, SCHEDULE = (
-    complete(DATASET_NAMES, "file"),
-    complete((*RECIPES, *policy_names()), "file"),
-)
+DATA = complete(DATASET_NAMES, "file")
+SCHEDULE = complete((*RECIPES, *policy_names()), "file")
 VALUES: Mapping[str, tuple[str, Complete | None]] = types.MappingProxyType(
     {
         "model": ("NAME", complete(MODELS)),
@@ -103,8 +107,11 @@ class AlgorithmOption(click.Option):
 
 
 class AlgorithmChoice(click.Option):
-    """The option --algorithm. pages: for each algorithm, its options with its own
-    defaults, for the help.
+    """The option --algorithm.
+
+    Args:
+        text: The help.
+        pages: For each algorithm, its options with its own defaults, for the help.
     """
 
     def __init__(self, text: str, pages: Mapping[str, Sequence[click.Option]]) -> None:
@@ -130,17 +137,17 @@ def picture(
     return path
 
 
-def duration(given: str) -> float:
+def duration(text: str) -> float:
     """Convert `90s`, `20m` or `1h30m` into seconds. Every number needs its unit."""
     number = r"(\d+(?:\.\d+)?)"
-    found = re.fullmatch(f"(?:{number}h)?(?:{number}m)?(?:{number}s)?", given, re.ASCII)
+    match = re.fullmatch(f"(?:{number}h)?(?:{number}m)?(?:{number}s)?", text, re.ASCII)
     hours, minutes, seconds = (
-        (float(part or 0) for part in found.groups()) if found else (0.0, 0.0, 0.0)
+        (float(amount or 0) for amount in match.groups()) if match else (0.0, 0.0, 0.0)
     )
     total = 3600 * hours + 60 * minutes + seconds
     if total <= 0:
         raise click.BadParameter(
-            f"{given!r} is not a time with units, such as 90s, 20m or 1h30m."
+            f"{text!r} is not a time with units, such as 90s, 20m or 1h30m."
         )
     return total
 
@@ -155,17 +162,27 @@ def settings_options(
     *,
     without: Iterable[str] = (),
     default_texts: Mapping[str, str] = types.MappingProxyType({}),
-    kind: type[click.Option] = click.Option,
+    option_class: type[click.Option] = click.Option,
 ) -> list[click.Parameter]:
-    """Make an option --field-name for each field except those in `without`. An option
-    that is not given is None.
+    """Make an option --field-name for each field of a settings class.
 
-    default_texts: the default that the help shows for a field, where {} stands for the
-    field's own default.
+    An option that is not given is None.
+
+    Args:
+        settings: The class.
+        without: Fields without an option.
+        default_texts: The default that the help shows for a field, where {} stands for
+            the field's own default.
+        option_class: The class of the options.
     """
     names = [name for name in settings.model_fields if name not in without]
     return [
-        _option(settings.model_fields[name], name, default_texts.get(name, "{}"), kind)
+        _option(
+            settings.model_fields[name],
+            name,
+            default_texts.get(name, "{}"),
+            option_class,
+        )
         for name in names
     ]
 
@@ -174,19 +191,24 @@ def algorithm_options(
     algorithms: Mapping[str, type[Algorithm]],
     text: str,
     without: Iterable[str] = (),
-    **how: Any,
+    **arguments: Any,
 ) -> list[click.Parameter]:
-    """Make --algorithm with the help `text`, and an option for each field that any
-    algorithm has.
+    """Make --algorithm, and an option for each field that any algorithm has.
 
-    algorithms: settings classes by name, the default algorithm first. how: further
-    arguments of settings_options.
+    Args:
+        algorithms: Settings classes by name, the default algorithm first.
+        text: The help of --algorithm.
+        without: Fields without an option.
+        arguments: Other arguments of settings_options.
     """
     pages: dict[str, Any] = {
         name: settings_options(
-            one, kind=AlgorithmOption, without=(*without, *one.idle), **how
+            algorithm,
+            option_class=AlgorithmOption,
+            without=(*without, *algorithm.idle),
+            **arguments,
         )
-        for name, one in algorithms.items()
+        for name, algorithm in algorithms.items()
     }
     # If several algorithms have a field, the option has the type of the first one.
     every = {
@@ -199,28 +221,29 @@ def _option(
     field: pydantic.fields.FieldInfo,
     name: str,
     default_text: str,
-    kind: type[click.Option],
+    option_class: type[click.Option],
 ) -> click.Option:
-    text, default = " ".join((field.description or "").split()), _default_of(field)
+    text = " ".join((field.description or "").split())
+    default = _default_of(field)
     if default is not None or "{}" not in default_text:
         text = f"{text} [default: {default_text.format(default)}]"
-    flag, plain = (
-        "--" + FLAGS.get(name, name).replace("_", "-"),
-        _plain_type(field.annotation),
-    )
+    flag = "--" + FLAGS.get(name, name).replace("_", "-")
+    plain = _plain_type(field.annotation)
     if plain is bool:
-        return kind([f"{flag}/--no-{flag[2:]}"], default=None, help=text)
+        return option_class([f"{flag}/--no-{flag[2:]}"], default=None, help=text)
     if choices := typing.get_args(plain) or CHOICES.get(name, ()):
         metavar = None if len("|".join(choices)) < WIDEST_CHOICES else "NAME"
         if metavar and not all(choice in text for choice in choices):
             text = f"{', '.join(choices)}. {text}"
-        return kind([flag], type=click.Choice(choices), metavar=metavar, help=text)
+        return option_class(
+            [flag], type=click.Choice(choices), metavar=metavar, help=text
+        )
     metavar, completion = VALUES.get(name, (plain.__name__.upper(), None))
     # Without a value, --pretrained means timm's weights.
     alone: dict[str, Any] = (
         {"is_flag": False, "flag_value": TIMM} if name == "pretrained" else {}
     )
-    return kind(
+    return option_class(
         [flag, name],
         type=plain,
         metavar=metavar,
@@ -250,7 +273,11 @@ def _plain_type(annotation: Any) -> Any:
     for what pydantic parses.
     """
     origin = typing.get_origin(annotation)
-    parts = [part for part in typing.get_args(annotation) if part is not type(None)]
+    parts = [
+        argument
+        for argument in typing.get_args(annotation)
+        if argument is not type(None)
+    ]
     if origin is typing.Annotated or (
         origin in (typing.Union, types.UnionType) and len(parts) == 1
     ):

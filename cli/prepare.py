@@ -34,7 +34,7 @@ def prepare(data: str, out: Path, **options: Any) -> None:
         raise SettingsError(f"--out must be a folder, but {out} is a file")
     with ProgressBar() as bar, terminated_as_interrupted():
         try:
-            found = prepared(data, out, on_read=bar.images_read, **given(options))
+            summary = prepared(data, out, on_read=bar.images_read, **given(options))
         except KeyboardInterrupt:
             say(
                 "Stopped; repeat the command to prepare the images from the start.",
@@ -42,16 +42,17 @@ def prepare(data: str, out: Path, **options: Any) -> None:
             )
             raise SystemExit(INTERRUPTED) from None
     parts = ", ".join(
-        f"{counted(n, 'image')} in {part}" for part, n in found.n_images.items()
+        f"{counted(n_images, 'image')} in {name}"
+        for name, n_images in summary.n_images.items()
     )
     size = sum(file.stat().st_size for file in out.iterdir())
     say(
-        f"Prepared: {parts}; {len(found.class_names)} classes, {found.image_size}"
+        f"Prepared: {parts}; {len(summary.class_names)} classes, {summary.image_size}"
         f" pixels a side, {size / 1e6:,.1f} MB"
     )
-    if found.left_out:
+    if summary.left_out:
         say(
-            f"Left out: {counted(len(found.left_out), 'file')}, the first is"
-            f" {found.left_out[0].path}"
+            f"Left out: {counted(len(summary.left_out), 'file')}, the first is"
+            f" {summary.left_out[0].path}"
         )
     say(f"Next:\n  hba search {shlex.quote(str(out))}")

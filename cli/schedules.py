@@ -83,8 +83,8 @@ def apply(
     loaded = hba.load_policy(schedule)
     epoch = epoch_of(loaded, loaded.epochs if epoch is None else epoch)
     hidden = [
-        *(one.name for one in loaded.space.mixing),
-        *(one.name for one in loaded.space.regularizers),
+        *(operation.name for operation in loaded.space.mixing),
+        *(regularizer.name for regularizer in loaded.space.regularizers),
     ]
     if not loaded.space.acts_on_images:
         raise SettingsError(
@@ -112,10 +112,12 @@ def epoch_of(schedule: hba.Schedule, epoch: int) -> int:
     return epoch - 1
 
 
-def files_of(given: Sequence[Path]) -> list[Path]:
+def files_of(sources: Sequence[Path]) -> list[Path]:
     """The files, and some of each folder."""
     return [
-        path for one in given for path in (_some_of(one) if one.is_dir() else [one])
+        path
+        for source in sources
+        for path in (_some_of(source) if source.is_dir() else [source])
     ]
 
 
@@ -137,17 +139,16 @@ def read_some(
 
     Images that cannot be read are left out. DataError if none can be read.
     """
-    size, settings = (
-        schedule.provenance.get("image_size"),
-        schedule.provenance.get("settings"),
-    )
+    size = schedule.provenance.get("image_size")
+    settings = schedule.provenance.get("settings")
     size = image_size or (size if isinstance(size, int) else FOLDER_IMAGE_SIZE)
     levels = (
         DataConfig.make({"levels": settings.get("levels")}).levels
         if isinstance(settings, dict)
         else None
     )
-    pixels, broken = list[Tensor](), list[str]()
+    pixels = list[Tensor]()
+    broken = list[str]()
     for path in files:
         try:
             pixels.append(read_image(path, size, levels))
@@ -165,16 +166,16 @@ def read_some(
 
 def _some_of(folder: Path) -> list[Path]:
     """Some images of a folder, evenly spaced in the order of their paths."""
-    found, others = files_in(folder)
-    if not found:
-        but = f", but {others[0].path} ({others[0].reason})" if others else ""
+    files, broken = files_in(folder)
+    if not files:
+        but = f", but {broken[0].path} ({broken[0].reason})" if broken else ""
         raise DataError(
             f"the folder {folder} holds no images{but}; name image files, or a folder"
             " with some"
         )
-    if len(found) > N_OF_FOLDER:
-        say(f"{N_OF_FOLDER} of the {len(found):,} images in {folder}")
-    return [found[index] for index in spaced(len(found), N_OF_FOLDER)]
+    if len(files) > N_OF_FOLDER:
+        say(f"{N_OF_FOLDER} of the {len(files):,} images in {folder}")
+    return [files[index] for index in spaced(len(files), N_OF_FOLDER)]
 
 
 @click.command()
@@ -247,7 +248,8 @@ def export(
     the values of tuned regularizers (dropout, weight decay, ...). Mixup and CutMix act
     on batches: the head of a Python file explains how to mix.
     """
-    loaded, target = hba.load_policy(schedule), find_target(to)
+    loaded = hba.load_policy(schedule)
+    target = find_target(to)
     if without:
         loaded = loaded.without(*without.split(","))
     if epoch is not None:
@@ -280,12 +282,17 @@ def export(
     if target.differs:
         say(f"Not exact: {target.differs}")
     if images:
-        found = check(
+        comparisons = check(
             text, to, loaded, [*images, *(image.convert("L") for image in images)]
         )
         rows = (
-            (f"{one.epoch + 1}", f"{one.n:,}", f"{one.largest:.3g}", f"{one.mean:.3g}")
-            for one in found
+            (
+                f"{comparison.epoch + 1}",
+                f"{comparison.n:,}",
+                f"{comparison.largest:.3g}",
+                f"{comparison.mean:.3g}",
+            )
+            for comparison in comparisons
         )
         headings = (
             "epoch",
@@ -355,15 +362,15 @@ def import_schedule(
     schedule = import_policy(source, file, epochs=epochs, fill=channels, name=name)
     schedule.save(out)
     provenance = schedule.provenance
-    n = provenance.get("sub_policies")
-    what = (
+    n_sub_policies = provenance.get("sub_policies")
+    pieces = (
         counted(len(provenance["segments"]), "segment")
-        if n is None
-        else counted(n, "sub-policy", "sub-policies")
+        if n_sub_policies is None
+        else counted(n_sub_policies, "sub-policy", "sub-policies")
     )
     operations = counted(len(schedule.space.operations), "operation")
     say(
-        f"Schedule: {out} ({what} over {counted(schedule.epochs, 'epoch')},"
+        f"Schedule: {out} ({pieces} over {counted(schedule.epochs, 'epoch')},"
         f" {operations})"
     )
     if "not_expressed" in provenance:

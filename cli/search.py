@@ -53,7 +53,8 @@ N_LINES = 10
 LEAST_SECONDS = 60.0
 """Only searches of at least this length print how long they will take."""
 BY_DATASET = dict.fromkeys(
-    (name for one in SEARCH_PRESETS.values() for name in one), "by dataset, else {}"
+    (name for preset in SEARCH_PRESETS.values() for name in preset),
+    "by dataset, else {}",
 )
 BY_DATASET["image_size"] = "{}"  # says so itself
 BUDGET = (
@@ -136,7 +137,8 @@ def search(
     file of arrays; a folder that the library datasets has saved; or one written by `hba
     prepare`.
     """
-    jobs, tensorboard = options.pop("jobs"), options.pop("tensorboard")
+    jobs = options.pop("jobs")
+    tensorboard = options.pop("tensorboard")
     several = seeds is not None or bool(
         options["resume"] and out is not None and seed_folders(out)
     )
@@ -144,14 +146,13 @@ def search(
         raise SettingsError(
             "--tensorboard is for one search; omit --seeds, or --tensorboard"
         )
-    preset, settings = options["preset"], given(options)
-    name = (
-        "search"
-        if options["config"]
-        else find_preset(preset)["data"]
-        if preset
-        else "digits"
-    )
+    preset = options["preset"]
+    settings = given(options)
+    name = "digits"
+    if options["config"]:
+        name = "search"
+    elif preset:
+        name = find_preset(preset)["data"]
     with (
         joined(),
         run_folder(out, run_name(data or name), resume=options["resume"]) as folder,
@@ -196,10 +197,8 @@ def _search_seeds(data: str | None, folder: Path, **settings: Any) -> bool:
         done.append(seed)
         path = seed_folder(folder, seed) / "policy.json"
         origin = hba.load_policy(path).provenance
-        error, race = (
-            next(iter(network_measured(origin).values()), None),
-            RaceFindings.of(origin),
-        )
+        error = next(iter(network_measured(origin).values()), None)
+        race = RaceFindings.of(origin)
         say(
             f"seed {seed}:"
             f" {race.takes if race else f'validation error {percent(error)}'}; {path}"
@@ -207,7 +206,7 @@ def _search_seeds(data: str | None, folder: Path, **settings: Any) -> bool:
 
     try:
         with SearchTerminal(_plan_lines) as terminal:
-            found = hba.repeated_search(
+            over_seeds = hba.repeated_search(
                 data, out=folder, callback=terminal, on_done=on_done, **settings
             )
     except (KeyboardInterrupt, HbaError):
@@ -218,40 +217,47 @@ def _search_seeds(data: str | None, folder: Path, **settings: Any) -> bool:
                 err=True,
             )
         raise
-    if found is None:
+    if over_seeds is None:
         say(f"Stopped. {resume_line('search', folder)}")
     elif is_first():
-        print_over_seeds(str(folder), found)
-        first, *others = (
-            str(seed_folder(folder, seed)) for seed in sorted(found.schedules)
+        print_over_seeds(str(folder), over_seeds)
+        first, *other_folders = (
+            str(seed_folder(folder, seed)) for seed in sorted(over_seeds.schedules)
         )
         say(
             f"Each search has a folder, such as {first}; `hba show"
             f" {shlex.quote(str(folder))}` prints this again."
         )
-        words = ["hba", "evaluate", first, "--against", ",".join(["none", *others])]
+        words = [
+            "hba",
+            "evaluate",
+            first,
+            "--against",
+            ",".join(["none", *other_folders]),
+        ]
         say(
             "Next, see whether they help:\n "
             f" {shlex.join(words)}{operations_file_arguments()}"
         )
-    return found is not None
+    return over_seeds is not None
 
 
 class SearchTerminal(SearchProgress):
     """Shows progress: a bar in a terminal, a few lines elsewhere.
 
     The first Ctrl-C or SIGTERM ends the search after the current step, the second one
-    at once. plan_lines: describes a search before it starts.
+    at once.
+
+    Args:
+        plan_lines: Describes a search before it starts.
     """
 
     def __init__(self, plan_lines: Callable[[Any], list[str]]) -> None:
         super().__init__()
         self.stop = False
-        self._plan_lines, self._handlers, self._first_seconds = (
-            plan_lines,
-            dict[int, Any](),
-            0.0,
-        )
+        self._plan_lines = plan_lines
+        self._handlers = dict[int, Any]()
+        self._first_seconds = 0.0
 
     def planned(self, plan: Any) -> None:
         self.legs = plan.leg_by_epoch
@@ -281,7 +287,8 @@ class SearchTerminal(SearchProgress):
 
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
         super().epoch_done(metrics)
-        epoch, seconds = int(metrics["epoch"] or 0), metrics["seconds"] or 0.0
+        epoch = int(metrics["epoch"] or 0)
+        seconds = metrics["seconds"] or 0.0
         every = max(1, self.n_epochs // N_LINES)
         # The first epoch may include compilation by Numba.
         if epoch == 1:

@@ -66,11 +66,11 @@ def show(schedule: str, out: Path | None, as_json: bool) -> None:
                 "--out is for the picture of one schedule; name the folder of one"
                 " search"
             )
-        found = OverSeeds.read(path)
+        over_seeds = OverSeeds.read(path)
         if as_json:
-            print_json(_described_over_seeds(found))
+            print_json(_described_over_seeds(over_seeds))
         else:
-            print_over_seeds(schedule, found)
+            print_over_seeds(schedule, over_seeds)
         return
     loaded = hba.load_policy(schedule)
     if as_json:
@@ -103,7 +103,9 @@ def described(schedule: Schedule) -> dict[str, Any]:
             "probability": summary.probability,
             "magnitude": summary.magnitude,
             "strength": summary.strength,
-            "share_of_images": [one.shares[summary.operation.name] for one in reached],
+            "share_of_images": [
+                epoch_reach.shares[summary.operation.name] for epoch_reach in reached
+            ],
         }
         for summary in summarize(schedule, epochs)
     ]
@@ -113,13 +115,15 @@ def described(schedule: Schedule) -> dict[str, Any]:
         "operations": operations,
         "regularizers": [
             {
-                **dataclasses.asdict(one.hyperparameter),
-                "began": one.began,
-                "value": [one.values[n] for n in epochs],
+                **dataclasses.asdict(regularizer.hyperparameter),
+                "began": regularizer.began,
+                "value": [regularizer.values[n] for n in epochs],
             }
-            for one in summarize_regularizers(schedule)
+            for regularizer in summarize_regularizers(schedule)
         ],
-        "images_by_number_of_operations": [one.numbers for one in reached],
+        "images_by_number_of_operations": [
+            epoch_reach.numbers for epoch_reach in reached
+        ],
         "val_error_percent_by_epoch": network_measured(schedule.provenance),
         "provenance": schedule.provenance,
     }
@@ -129,16 +133,26 @@ def _print_operations(name: str, schedule: Schedule) -> None:
     """Print each operation at the first, middle and last epoch, in at most 80 columns,
     and what the columns mean.
     """
-    epochs, printer, space = key_epochs(schedule), console(), schedule.space
+    epochs = key_epochs(schedule)
+    printer = console()
+    space = schedule.space
     headings = [
-        f"{kind}\nepoch\n{epoch + 1}" for kind in ("prob.", "magn.") for epoch in epochs
+        f"{quantity}\nepoch\n{epoch + 1}"
+        for quantity in ("prob.", "magn.")
+        for epoch in epochs
     ]
     headings.insert(len(epochs), f"images\nepoch\n{epochs[-1] + 1}")
-    shares, rows = reach(schedule, epochs[-1]).shares, []
+    shares = reach(schedule, epochs[-1]).shares
+    rows = []
     used = used_operations(schedule)
-    found = [one for one in summarize(schedule, epochs) if one.operation in used]
-    for summary in sorted(found, key=lambda one: STAGES.index(one.operation.stage)):
-        operation, shown = summary.operation, summary.shown_magnitudes or ()
+    summaries = [
+        summary for summary in summarize(schedule, epochs) if summary.operation in used
+    ]
+    for summary in sorted(
+        summaries, key=lambda summary: STAGES.index(summary.operation.stage)
+    ):
+        operation = summary.operation
+        shown = summary.shown_magnitudes or ()
         magnitudes = [
             "\n".join(f"{copy:.3g}" for copy in copies) for copies in shown
         ] or ["-"] * len(epochs)
@@ -178,9 +192,11 @@ def _print_operations(name: str, schedule: Schedule) -> None:
             " listed copy by copy."
         )
     names_by_unit: dict[str, list[str]] = {}
-    for one in used:
-        if one.magnitude_range is not None:
-            names_by_unit.setdefault(one.unit or "no unit", []).append(one.name)
+    for used_operation in used:
+        if used_operation.magnitude_range is not None:
+            names_by_unit.setdefault(used_operation.unit or "no unit", []).append(
+                used_operation.name
+            )
     if names_by_unit:
         units = "; ".join(
             f"{unit}: {', '.join(names)}" for unit, names in names_by_unit.items()
@@ -189,10 +205,14 @@ def _print_operations(name: str, schedule: Schedule) -> None:
 
 
 def print_findings(schedule: Schedule, *, policy: bool = True) -> None:
-    """Print what a search found. policy: whether to print a table of the operations
-    that are applied.
+    """Print what a search found.
+
+    Args:
+        schedule: The schedule of the search.
+        policy: Whether to print a table of the operations that are applied.
     """
-    printer, applied = console(), policy_table(schedule)
+    printer = console()
+    applied = policy_table(schedule)
     if schedule.space.regularizers:
         print_table(*regularizer_table(schedule), "Regularizers", numbers=True)
     if applied.rows and policy:
@@ -201,48 +221,51 @@ def print_findings(schedule: Schedule, *, policy: bool = True) -> None:
         printer.print(line)
 
 
-def print_over_seeds(name: str, found: OverSeeds) -> None:
+def print_over_seeds(name: str, over_seeds: OverSeeds) -> None:
     """Print operations and regularizers in the last epoch of searches that differ in
     their seed, and a conclusion.
     """
-    printer, rows = console(), []
-    for one in sorted(found.operations, key=lambda one: STAGES.index(one.stage)):
-        low, high = one.probability_moved.interval
+    printer = console()
+    rows = []
+    for operation in sorted(
+        over_seeds.operations, key=lambda operation: STAGES.index(operation.stage)
+    ):
+        low, high = operation.probability_moved.interval
         moved = (
-            f"{one.probability_moved.mean:+.3f} ({low:+.3f} to {high:+.3f})"
+            f"{operation.probability_moved.mean:+.3f} ({low:+.3f} to {high:+.3f})"
             if low or high
             else "-"
         )
-        images = f"{share(one.share.mean)} +- {100 * one.share.std:.1f}"
+        images = f"{share(operation.share.mean)} +- {100 * operation.share.std:.1f}"
         rows.append(
             (
-                one.stage,
+                operation.stage,
                 (
-                    one.name,
+                    operation.name,
                     images,
-                    _around(one.probability),
+                    _around(operation.probability),
                     moved,
-                    _around(one.magnitude),
+                    _around(operation.magnitude),
                 ),
             )
         )
     if rows:
         title = (
-            f"{name}: {counted(len(found.schedules), 'search', 'searches')}, last"
+            f"{name}: {counted(len(over_seeds.schedules), 'search', 'searches')}, last"
             " epoch, mean +- standard deviation"
         )
         headings = ("operation", "images", "prob.", "moved by, 95 % interval", "magn.")
         print_table(headings, by_stage(rows), title)
     values = [
-        (name, _around(over), "  ".join(f"{one:.3g}" for one in over.each))
-        for name, over in found.regularizers.items()
+        (name, _around(over), "  ".join(f"{value:.3g}" for value in over.each))
+        for name, over in over_seeds.regularizers.items()
     ]
     if values:
         title = "Regularizers, mean +- standard deviation"
         print_table(("regularizer", "last epoch", "each seed"), values, title)
-    for sentence in found.sentences:
+    for sentence in over_seeds.sentences:
         printer.print(sentence)
-    if (error := found.val_error_percent) is not None:
+    if (error := over_seeds.val_error_percent) is not None:
         printer.print(
             f"Validation error of the search networks: {percent(error.mean)}, standard"
             f" deviation {percent(error.std)}. Trainings with the schedules have other"
@@ -254,15 +277,15 @@ def _around(over: Over | None) -> str:
     return "-" if over is None else f"{over.mean:.3g} +- {over.std:.2g}"
 
 
-def _described_over_seeds(found: OverSeeds) -> dict[str, Any]:
+def _described_over_seeds(over_seeds: OverSeeds) -> dict[str, Any]:
     operations = [
         {
             "share_of_images" if name == "share" else name: value
-            for name, value in vars(one).items()
+            for name, value in vars(operation).items()
         }
-        for one in found.operations
+        for operation in over_seeds.operations
     ]
-    further = (
+    names = (
         "left_out",
         "regularizers",
         "val_error_percent",
@@ -270,9 +293,10 @@ def _described_over_seeds(found: OverSeeds) -> dict[str, Any]:
         "sentences",
     )
     return {
-        **{"seeds": sorted(found.schedules), "operations": operations},
-        "epochs": next(iter(found.schedules.values())).epochs,
-        **{name: getattr(found, name) for name in further},
+        "seeds": sorted(over_seeds.schedules),
+        "operations": operations,
+        "epochs": next(iter(over_seeds.schedules.values())).epochs,
+        **{name: getattr(over_seeds, name) for name in names},
     }
 
 

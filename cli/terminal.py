@@ -30,9 +30,11 @@ from hba.utils.text import counted, first_of
 PLAIN_WIDTH = 110
 UNLIMITED = 100_000
 """A width in columns that no table reaches."""
-SHORTEST_NAME, MOST_OF_NAME = 12, 30
-"""Columns of a terminal that the first column of a table gets at least, and gets before
-others are not wrapped.
+SHORTEST_NAME = 12
+"""Columns of a terminal that the first column of a table gets at least."""
+MOST_OF_NAME = 30
+"""Columns of a terminal that the first column of a table gets before others are not
+wrapped.
 """
 OPERATIONS_FILES = "hba.operations_files"
 """The key in click's `meta` under which the files of --operations-file are stored."""
@@ -46,12 +48,12 @@ def console() -> Console:
     width = None if is_terminal else PLAIN_WIDTH
     # Otherwise, variables of a notebook, such as FORCE_COLOR, would put escapes into
     # files and pipes.
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         "force_terminal": is_terminal,
         "width": width,
         "soft_wrap": not is_terminal,
     }
-    return Console(markup=False, emoji=False, highlight=False, **how)
+    return Console(markup=False, emoji=False, highlight=False, **options)
 
 
 def print_table(
@@ -64,47 +66,52 @@ def print_table(
     """Print a table, in which every row shows all of its columns.
 
     In a terminal, other columns are wrapped, and long names in the first column lose
-    their beginning. Elsewhere, nothing is wrapped. numbers: the other columns hold
-    numbers, which are right-aligned and not wrapped. An empty row draws a line.
-    """
-    printer, given = console(), [tuple(row) for row in rows]
-    room, margin = (
-        printer.options.update(max_width=UNLIMITED),
-        (1 if printer.width >= PLAIN_WIDTH else 0),
-    )
+    their beginning. Elsewhere, nothing is wrapped.
 
-    def made(first: int) -> Table:
-        found = Table(title=title, padding=(0, margin))
+    Args:
+        headings: Headings of the columns.
+        rows: Cells of each row; an empty row draws a line.
+        title: Title of the table.
+        numbers: Whether the other columns hold numbers, which are right-aligned and not
+            wrapped.
+    """
+    printer = console()
+    table_rows = [tuple(row) for row in rows]
+    room = printer.options.update(max_width=UNLIMITED)
+    margin = 1 if printer.width >= PLAIN_WIDTH else 0
+
+    def build_table(first: int) -> Table:
+        table = Table(title=title, padding=(0, margin))
         for number, heading in enumerate(headings[first:], start=first):
             is_number = numbers and number > 0
             side: Literal["left", "right"] = "right" if is_number else "left"
-            found.add_column(
+            table.add_column(
                 heading, justify=side, no_wrap=is_number or number == 0, overflow="fold"
             )
-        for cells in given:
+        for cells in table_rows:
             if cells:
-                found.add_row(*cells[first:])
+                table.add_row(*cells[first:])
             else:
-                found.add_section()
-        return found
+                table.add_section()
+        return table
 
     if printer.is_terminal:
-        others = Measurement.get(printer, room, made(1))
+        measurement = Measurement.get(printer, room, build_table(1))
         fewest = max(
-            SHORTEST_NAME, min(MOST_OF_NAME, printer.width - 3 - others.minimum)
+            SHORTEST_NAME, min(MOST_OF_NAME, printer.width - 3 - measurement.minimum)
         )
-        most = max(fewest, printer.width - 3 - others.maximum)
-        given = [
+        most = max(fewest, printer.width - 3 - measurement.maximum)
+        table_rows = [
             cells and (_without_beginning(cells[0], most), *cells[1:])
-            for cells in given
+            for cells in table_rows
         ]
         longest = max(
-            cell_len(cells[0]) for cells in [(headings[0],), *filter(None, given)]
+            cell_len(cells[0]) for cells in [(headings[0],), *filter(None, table_rows)]
         )
-        printer.width = max(printer.width, longest + 3 + others.minimum)
+        printer.width = max(printer.width, longest + 3 + measurement.minimum)
     else:
-        printer.width = Measurement.get(printer, room, made(0)).maximum
-    printer.print(made(0))
+        printer.width = Measurement.get(printer, room, build_table(0)).maximum
+    printer.print(build_table(0))
 
 
 def _without_beginning(name: str, width: int) -> str:
@@ -120,10 +127,10 @@ def by_stage(rows: Sequence[tuple[str, Sequence[str]]]) -> Iterator[Sequence[str
     """Yield the cells of rows (stage, cells), with a heading for each stage unless all
     operations are in the walk.
     """
-    for stage, found in itertools.groupby(rows, key=lambda row: row[0]):
-        if any(one != WALK for one, _ in rows):
+    for stage, group in itertools.groupby(rows, key=lambda row: row[0]):
+        if any(row_stage != WALK for row_stage, _ in rows):
             yield from ((), (f"{stage}:",))
-        yield from (cells for _, cells in found)
+        yield from (cells for _, cells in group)
 
 
 json_option = click.option(
@@ -139,7 +146,9 @@ def print_json(content: Any) -> None:
         json.dumps(
             content,
             indent=2,
-            default=lambda one: dict(one) if isinstance(one, Mapping) else vars(one),
+            default=lambda value: (
+                dict(value) if isinstance(value, Mapping) else vars(value)
+            ),
         )
     )
 
@@ -249,14 +258,14 @@ def trainings_kept(folder: Path, n_done: Callable[[], int]) -> Iterator[None]:
                 and any(folder.iterdir())
             )
             if n_done() or is_begun:
-                how = (
+                advice = (
                     "; to do the others, repeat the command with --out"
                     f" {shlex.quote(str(folder))} --resume"
                 )
                 # A training that diverged would diverge again.
                 say(
                     "finished trainings:"
-                    f" {n_done()}{'' if isinstance(error, DivergedError) else how}",
+                    f" {n_done()}{'' if isinstance(error, DivergedError) else advice}",
                     err=True,
                 )
             raise
@@ -264,11 +273,18 @@ def trainings_kept(folder: Path, n_done: Callable[[], int]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def run_folder(out: Path | None, name: str, *, resume: bool = False) -> Iterator[Path]:
-    """Yield `out`, or a new folder runs/<name>-<number> with the first free number,
-    which is removed if it stays empty.
+    """Yield `out`, or a new folder runs/<name>-<number> with the first free number.
 
-    All processes of a torchrun launch get the same folder. SettingsError for `resume`
-    without `out`.
+    A new folder is removed if it stays empty. All processes of a torchrun launch get
+    the same folder.
+
+    Args:
+        out: The folder, if the user named one.
+        name: Name of the run.
+        resume: Whether a run is resumed.
+
+    Raises:
+        SettingsError: For `resume` without `out`.
     """
     if out is not None:
         yield out

@@ -101,17 +101,17 @@ def _report(result: hba.SearchResult, folder: Path) -> None:
     """Print the result, where it is, and what to do next."""
     schedule = result.schedule
     if schedule is not None:
-        for one in schedule.space.regularizers:
+        for regularizer in schedule.space.regularizers:
             first, last = (
-                schedule.regularization(epoch)[one.name]
+                schedule.regularization(epoch)[regularizer.name]
                 for epoch in (0, schedule.epochs - 1)
             )
             say(
-                f"  {one.name:<20} {one.initial:.3g} initially, {first:.3g} after epoch"
-                f" 1, {last:.3g} at the end"
+                f"  {regularizer.name:<20} {regularizer.initial:.3g} initially,"
+                f" {first:.3g} after epoch 1, {last:.3g} at the end"
             )
-        found = in_words(result.metrics[-1]["val_perplexity"] or math.nan)
-        say(f"Perplexity of the search network on the validation text: {found}")
+        perplexity = in_words(result.metrics[-1]["val_perplexity"] or math.nan)
+        say(f"Perplexity of the search network on the validation text: {perplexity}")
     print_end(
         result,
         folder,
@@ -171,7 +171,7 @@ def evaluate_text(
         PrintsTrainings() as terminal,
         trainings_kept(folder, lambda: terminal.n_done),
     ):
-        found = hba.text.evaluate(
+        evaluation = hba.text.evaluate(
             schedule,
             data,
             against=against,
@@ -180,6 +180,6 @@ def evaluate_text(
             callback=terminal,
             **given(options),
         )
-    for line in found.lines():
+    for line in evaluation.lines():
         console().print(line)
     console().print(f"Results: {folder / 'results.json'}")

@@ -29,30 +29,34 @@ ConfigT = TypeVar("ConfigT", bound=CommonSearchConfig)
 
 
 class InitialRow(Settings):
-    """The value of init_from. schedule: its name. values: its first policy in natural
-    units, by hyperparameter. A resumed search does not read the schedule again.
-    """
+    """The value of init_from. A resumed search does not read the schedule again."""
 
     schedule: str
+    """Name of the schedule."""
     values: Annotated[
         dict[str, Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1)
     ]
+    """Its first policy in natural units, by hyperparameter."""
 
     def __str__(self) -> str:
         return self.schedule
 
 
-def read_start(given: Any) -> Any:
-    """Read the first policy of a schedule, its file, a run folder, a recipe or a
-    shipped policy; keep anything else.
+def read_start(source: Any) -> Any:
+    """Read the first policy of a schedule; keep what is no schedule.
 
-    Raises ScheduleError if there is no such schedule.
+    Args:
+        source: A schedule, its file, a run folder, a recipe or a shipped policy; or
+            anything else.
+
+    Raises:
+        ScheduleError: If there is no such schedule.
     """
-    if isinstance(given, Schedule):
-        return InitialRow(schedule="a schedule in memory", values=first_row(given))
-    if isinstance(given, str | Path):
-        return InitialRow(schedule=str(given), values=first_row(load_policy(given)))
-    return given
+    if isinstance(source, Schedule):
+        return InitialRow(schedule="a schedule in memory", values=first_row(source))
+    if isinstance(source, str | Path):
+        return InitialRow(schedule=str(source), values=first_row(load_policy(source)))
+    return source
 
 
 def first_row(schedule: Schedule) -> dict[str, float]:
@@ -149,21 +153,30 @@ class Algorithm(Settings):
     """
 
     def begin(self, problem: SearchProblem, networks: Networks) -> Any:
-        """Return the state of a search before its first step: a SearchState, or a
-        subclass with more fields.
+        """Return the state of a search before its first step.
 
-        Fields must have types that hba.utils.snapshot can save, and must not change
-        their type.
+        Fields of the state must have types that hba.utils.snapshot can save, and must
+        not change their type.
+
+        Args:
+            problem: The problem of the search.
+            networks: Makes the initial networks.
+
+        Returns:
+            A SearchState, or a subclass with more fields.
         """
         raise NotImplementedError
 
     def step(self, problem: SearchProblem, state: Any) -> None:
-        """Make one training step and the policy steps that follow it. Changes the state
-        in place.
+        """Make one training step and the policy steps that follow it.
 
         A training step ends with a step of state.learner.schedule. state.graphs runs
         steps of tensors as CUDA graphs. Afterwards, state.lam is the current lambda,
         and state.to_module() returns the network for it.
+
+        Args:
+            problem: The problem of the search.
+            state: The state, which is changed in place.
         """
         raise NotImplementedError
 
@@ -237,21 +250,22 @@ class Algorithm(Settings):
     # What all algorithms share
 
     def start(self, problem: SearchProblem) -> Tensor:
-        """Logits (n,), on the device, at which the search begins: by init_from, init
-        and initial_fraction. The search's setting `start` replaces those of the
-        operations that it names.
+        """Logits (n,), on the device, at which the search begins.
+
+        They are given by init_from, init and initial_fraction. The search's setting
+        `start` replaces those of the operations that it names.
         """
         if self.init_from is not None:
-            found = of_row(problem.space, self.init_from.values)
+            lam = of_row(problem.space, self.init_from.values)
         else:
-            found = (
+            lam = (
                 randaugment(problem.space)
                 if self.init == "randaugment"
                 else problem.space.initial(self.initial_fraction)
             )
         if problem.space.operations:
-            found = started(problem.space, found, problem.config.start)
-        return found.to(problem.device, torch.get_default_dtype())
+            lam = started(problem.space, lam, problem.config.start)
+        return lam.to(problem.device, torch.get_default_dtype())
 
     @property
     def update_schedule(self) -> UpdateSchedule:
@@ -288,16 +302,21 @@ class Algorithm(Settings):
     def epochs_of_schedule(
         self, rows: np.ndarray, config: CommonSearchConfig, space: SearchSpace
     ) -> list[int]:
-        """Numbers, from 0, of the finished epochs that form the schedule. rows (epochs,
-        n): the values of all.
+        """Numbers, from 0, of the finished epochs that form the schedule.
+
+        Args:
+            rows: Values of all epochs (epochs, n).
+            config: Settings of the search.
+            space: The search space.
         """
         return [*range(len(rows))]
 
     def plan_note(
         self, config: CommonSearchConfig, space: SearchSpace, steps_per_epoch: int
     ) -> str | None:
-        """A note on what the search will do. By default, it lists operations of
-        init_from that the space lacks.
+        """A note on what the search will do.
+
+        By default, it lists operations of init_from that the space lacks.
         """
         row = {} if self.init_from is None else self.init_from.values
         used = {
@@ -306,7 +325,7 @@ class Algorithm(Settings):
             if name.endswith(".probability") and value > 0
         }
         if left_out := sorted(
-            used - {"count", *(one.name for one in space.operations)}
+            used - {"count", *(operation.name for operation in space.operations)}
         ):
             return (
                 "The search starts without operations that its space lacks:"
@@ -329,21 +348,22 @@ class Algorithm(Settings):
 
     @pydantic.model_validator(mode="before")
     @classmethod
-    def _imply_fraction(cls, given: Any) -> Any:
+    def _imply_fraction(cls, settings: Any) -> Any:
         if (
-            isinstance(given, dict)
-            and "initial_fraction" in given
-            and given.keys().isdisjoint(("init", "init_from"))
+            isinstance(settings, dict)
+            and "initial_fraction" in settings
+            and settings.keys().isdisjoint(("init", "init_from"))
         ):
-            return {**given, "init": "fraction"}
-        return given
+            return {**settings, "init": "fraction"}
+        return settings
 
     @pydantic.model_validator(mode="after")
     def _check_start(self) -> Self:
-        idle = ["init"] * (self.init_from is not None)
-        idle += ["initial_fraction"] * (
-            self.init_from is not None or self.init != "fraction"
-        )
+        idle = []
+        if self.init_from is not None:
+            idle.append("init")
+        if self.init_from is not None or self.init != "fraction":
+            idle.append("initial_fraction")
         for name in idle:
             # A file contains all settings, including those at their defaults.
             if getattr(self, name) != type(self).model_fields[name].default:

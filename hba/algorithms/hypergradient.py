@@ -55,10 +55,12 @@ Entropy = Annotated[float, Field(ge=0, le=1)]
 
 @dataclass
 class LearntScale:
-    """A learnt sigma = softplus(spread). spread (n,): the optimizer's parameter."""
+    """A learnt sigma = softplus(spread)."""
 
     spread: Tensor
+    """The optimizer's parameter (n,)."""
     optimizer: Optimizer
+    """The optimizer of the spread."""
 
     @property
     def sigma(self) -> Tensor:
@@ -172,12 +174,11 @@ class Hypergradient(LambdaSteps):
     def gradient(
         self, problem: SearchProblem, state: HyperGradientState, *batches: Any
     ) -> LambdaGradient:
-        """Equation 3: the gradient of lambda by validation images without augmentation,
-        in eval mode.
+        """Equation 3: the gradient of lambda by validation images.
 
-        With a learnt sigma, STN's eq. 15: the gradients of lambda and sigma, each image
-        at lambda + sigma epsilon. The loss is without the entropy. The training batch
-        is not used here.
+        It is computed without augmentation, in eval mode. With a learnt sigma, STN's
+        eq. 15: the gradients of lambda and sigma, each image at lambda + sigma epsilon.
+        The loss is without the entropy. The training batch is not used here.
         """
         hypernetwork = state.learner.hypernetwork
         lam = state.lam
@@ -202,12 +203,12 @@ class Hypergradient(LambdaSteps):
         return LambdaGradient(loss.detach(), gradient, spread=of_spread)
 
     def move_lambda(
-        self, problem: SearchProblem, state: Any, found: LambdaGradient
+        self, problem: SearchProblem, state: Any, lambda_gradient: LambdaGradient
     ) -> None:
         if (scale := scale_of(state)) is not None:
-            scale.spread.grad = found.spread
+            scale.spread.grad = lambda_gradient.spread
             scale.optimizer.step()
-        super().move_lambda(problem, state, found)
+        super().move_lambda(problem, state, lambda_gradient)
         self.move_center(state)
 
     def sigma_now(self, state: GradientState[L]) -> float | Tensor:
@@ -222,11 +223,12 @@ class Hypergradient(LambdaSteps):
 
 @dataclass(kw_only=True)
 class FixedNoiseState(HyperGradientState):
-    """noise (B, n): epsilon, standard normal; row i is for the i-th image of every
-    batch until the next draw.
-    """
+    """The state of a search by Algorithm 5."""
 
     noise: Tensor
+    """epsilon (B, n), standard normal; row i is for the i-th image of every batch until
+    the next draw.
+    """
 
 
 class FixedNoise(Hypergradient):
@@ -265,11 +267,16 @@ def update_phi(
     response: str = "affine",
     augment: Augment | None = None,
 ) -> None:
-    """Equations 2 and 4: one SGD step on a batch (B, C, H, W) in which every image has
-    its own lambda (B, n).
+    """Equations 2 and 4: one SGD step on a batch with a lambda for each image.
 
-    state: of any search that trains a hypernetwork. augment: by default, the policy at
-    the lambda of the weights.
+    Args:
+        problem: The problem of the search.
+        state: State of any search that trains a hypernetwork.
+        batch: Images (B, C, H, W) and labels.
+        lam_rows: lambda of each image (B, n).
+        response: A key of RESPONSES.
+        augment: Makes the network's input; by default, the policy at the lambda of the
+            weights.
     """
     learner: HyperModel = state.learner
     images, labels = batch
@@ -294,6 +301,7 @@ def update_phi(
 
 def penalty_of(problem: SearchProblem, learner: HyperModel) -> Penalty | None:
     """The penalty of the space's regularizers on the loss of a batch; None without one.
+
     As in SGD, weight decay adds half of its value times the squared norm of each
     image's weights. Others depend on outputs and labels.
     """
@@ -304,11 +312,11 @@ def penalty_of(problem: SearchProblem, learner: HyperModel) -> Penalty | None:
 
     def penalty(outputs: Tensor, labels: Tensor, lam_rows: Tensor) -> Tensor:
         values = problem.space.decode(lam_rows)
-        found = regularization.penalty(outputs, labels, values)
+        total = regularization.penalty(outputs, labels, values)
         if column is None:
-            return found
+            return total
         return (
-            found
+            total
             + (values[:, column] * learner.hypernetwork.squared_norm(lam_rows)).mean()
             / 2
         )

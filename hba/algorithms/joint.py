@@ -56,8 +56,10 @@ class Joint(Rewards, Hypergradient):
     def gradient(
         self, problem: SearchProblem, state: HyperGradientState, *batches: Any
     ) -> LambdaGradient:
-        """The gradient of lambda. If anything acts on images, it judges new draws for
-        the images of the last batch.
+        """The gradient of lambda.
+
+        If anything acts on images, it judges new draws for the images of the last
+        batch.
         """
         if not problem.space.operations and problem.image_columns is None:
             return super().gradient(problem, state, *batches)
@@ -72,11 +74,17 @@ class Joint(Rewards, Hypergradient):
     def gradient_by(
         self, problem: SearchProblem, state: Any, batch: AugmentedBatch, *validated: Any
     ) -> LambdaGradient:
-        """The gradient of lambda, the hypergradient or by rewards, both from the same
-        validation images.
+        """The gradient of lambda, the hypergradient or by rewards.
 
-        The hypergradient is in nats, the other in standard deviations of rewards. Adam
-        normalizes the gradient of each hyperparameter, so the units may differ.
+        Both come from the same validation images. The hypergradient is in nats, the
+        other in standard deviations of rewards. Adam normalizes the gradient of each
+        hyperparameter, so the units may differ.
+
+        Args:
+            problem: The problem of the search.
+            state: The state of the search.
+            batch: The augmented images, whose draws are judged.
+            validated: Inputs and labels of a validation batch.
         """
         network = state.learner.hypernetwork
         lam = state.lam
@@ -84,9 +92,9 @@ class Joint(Rewards, Hypergradient):
             problem, state, network, lambda images: network(images, lam), *validated
         )
         weights = {
-            name: one
-            for name, one in network.current_parameters().items()
-            if one.requires_grad
+            name: parameter
+            for name, parameter in network.current_parameters().items()
+            if parameter.requires_grad
         }
         through_response, *gradient = gradients_of(loss, [lam, *weights.values()])
         direction = preconditioned(state.learner.optimizer, weights.values(), gradient)

@@ -60,15 +60,14 @@ ValBatchSize = Annotated[Size | Literal["half"] | None, DefaultText("as batch_si
 
 @dataclass
 class SharedDirections:
-    """Coordinates that move many hyperparameters together.
-
-    offsets (m,): moves in logits. log_spread (): always 0, kept for earlier files. The
-    optimizer has both.
-    """
+    """Coordinates that move many hyperparameters together."""
 
     offsets: Tensor
+    """Moves (m,) in logits."""
     log_spread: Tensor
+    """Always 0 (), kept for earlier files."""
     optimizer: Optimizer
+    """The optimizer of both."""
 
     @torch.no_grad()
     def moved(self, space: SearchSpace, gradient: Tensor) -> Tensor:
@@ -87,15 +86,16 @@ class SharedDirections:
 
 @dataclass
 class LambdaMover:
-    """Everything that updates lambda. start (n,): lambda at the beginning of the
-    search. optimizer: of lambda. val_stream: batches of D_V. strength: the shared
-    directions.
-    """
+    """Everything that updates lambda."""
 
     start: Tensor
+    """lambda (n,) at the beginning of the search."""
     optimizer: Optimizer
+    """The optimizer of lambda."""
     val_stream: BatchStream
+    """Batches of D_V."""
     strength: SharedDirections
+    """The shared directions."""
 
 
 @dataclass(kw_only=True)
@@ -106,15 +106,16 @@ class GradientState(SearchState[L]):
 
 
 class LambdaGradient(NamedTuple):
-    """loss (): of a validation batch. lam (n,): the gradient of lambda. curvature (n,):
-    of the pull to the start, per squared logit; None for no pull. spread (n,): the
-    gradient of a learnt scale of the noise, or None.
-    """
+    """A gradient of lambda from one validation batch."""
 
     loss: Tensor
+    """Loss () of the validation batch."""
     lam: Tensor
+    """The gradient (n,) of lambda."""
     curvature: Tensor | None = None
+    """Curvature (n,) of the pull to the start, per squared logit; None for no pull."""
     spread: Tensor | None = None
+    """The gradient (n,) of a learnt scale of the noise, or None."""
 
 
 class LambdaSteps(Algorithm):
@@ -161,11 +162,11 @@ class LambdaSteps(Algorithm):
 
     def check(self, config: CommonSearchConfig) -> None:
         if self.warm_up_epochs >= config.epochs:
-            found = (
+            details = (
                 f"got {self.warm_up_epochs} of {config.epochs}; lower warm_up_epochs,"
                 " or raise epochs"
             )
-            raise SettingsError(f"warm_up_epochs must be less than epochs, {found}")
+            raise SettingsError(f"warm_up_epochs must be less than epochs, {details}")
         if (
             self.lambda_optimizer != "adam"
             and self.lambda_betas != type(self).model_fields["lambda_betas"].default
@@ -223,8 +224,16 @@ class LambdaSteps(Algorithm):
         predict: Callable[[Any], Any],
         *batch: Any,
     ) -> Tensor:
-        """Mean loss () on a validation batch, inputs and labels, without augmentation,
-        in eval mode, with a graph.
+        """Mean loss () on a validation batch, with a graph.
+
+        It is measured without augmentation, in eval mode.
+
+        Args:
+            problem: The problem of the search.
+            state: The state of the search.
+            network: The network, which is set to eval mode.
+            predict: Maps inputs to outputs.
+            batch: Inputs and labels.
         """
         network.eval()
         inputs, labels = batch
@@ -235,30 +244,51 @@ class LambdaSteps(Algorithm):
     def gradient(
         self, problem: SearchProblem, state: Any, *batches: Any
     ) -> LambdaGradient:
-        """The gradient of lambda. batches: inputs and labels of the last training
-        batch, and of a validation batch.
+        """The gradient of lambda.
+
+        Args:
+            problem: The problem of the search.
+            state: The state of the search.
+            batches: Inputs and labels of the last training batch, and of a validation
+                batch.
         """
         raise NotImplementedError
 
     def update_lambda(
-        self, problem: SearchProblem, state: GradientState[L], batch: Any, *further: Any
+        self,
+        problem: SearchProblem,
+        state: GradientState[L],
+        batch: Any,
+        *other_arguments: Any,
     ) -> None:
-        """Step lambda after a training batch. further: more arguments of `gradient`."""
-        gradient = partial(self.gradient, problem, state, *further)
-        # A graph would read the tensors of `further` where they were when it was
+        """Step lambda after a training batch.
+
+        Args:
+            problem: The problem of the search.
+            state: The state, which is changed in place.
+            batch: The training batch.
+            other_arguments: More arguments of `gradient`.
+        """
+        gradient = partial(self.gradient, problem, state, *other_arguments)
+        # A graph would read the tensors of other_arguments where they were when it was
         # recorded.
-        graphs = EAGER if further else state.graphs
-        found = graphs.run("lambda", gradient, *batch, *state.mover.val_stream.next())
-        self.move_lambda(problem, state, found)
+        graphs = EAGER if other_arguments else state.graphs
+        lambda_gradient = graphs.run(
+            "lambda", gradient, *batch, *state.mover.val_stream.next()
+        )
+        self.move_lambda(problem, state, lambda_gradient)
 
     def move_lambda(
-        self, problem: SearchProblem, state: GradientState[L], found: LambdaGradient
+        self,
+        problem: SearchProblem,
+        state: GradientState[L],
+        lambda_gradient: LambdaGradient,
     ) -> None:
         """Step lambda and the shared coordinates, then pull lambda to the start."""
         mover = state.mover
-        gradient = found.lam * problem.space.is_searched(state.device)
-        curvature = found.curvature
-        state.totals.add_lambda(found.loss)
+        gradient = lambda_gradient.lam * problem.space.is_searched(state.device)
+        curvature = lambda_gradient.curvature
+        state.totals.add_lambda(lambda_gradient.loss)
         state.lam.grad = gradient
         mover.optimizer.step()
         with torch.no_grad():
@@ -274,10 +304,14 @@ class LambdaSteps(Algorithm):
 
 
 def optimizer_rates(optimizer: Optimizer, parameter: Tensor) -> Tensor:
-    """How far Adam or RMSprop would now move each entry of a parameter (n,) for a mean
-    gradient of 1.
+    """How far an optimizer would move a parameter now, for a mean gradient of 1.
 
-    The optimizer must have made at least one step.
+    Args:
+        optimizer: Adam or RMSprop, which must have made at least one step.
+        parameter: The parameter (n,).
+
+    Returns:
+        The distance of each entry (n,).
     """
     return optimizer.param_groups[0]["lr"] / gradient_root(optimizer, parameter)
 
@@ -285,12 +319,18 @@ def optimizer_rates(optimizer: Optimizer, parameter: Tensor) -> Tensor:
 def proximal_step(
     lam: Tensor, start: Tensor, curvature: Tensor, rates: Tensor
 ) -> Tensor:
-    """lambda (n,) after one step down half of curvature (n,) times its squared distance
-    from start (n,).
+    """lambda (n,) after one step towards its start.
 
-    rates (n, n), positive semi-definite: a gradient g would move lambda by -rates g.
-    The step is implicit: it uses the gradient at its end, so it does not overshoot for
-    any curvature.
+    The step goes down half of the curvature times the squared distance from the start.
+    It is implicit: it uses the gradient at its end, so it does not overshoot for any
+    curvature.
+
+    Args:
+        lam: lambda (n,).
+        start: The start (n,).
+        curvature: Curvature (n,).
+        rates: Matrix (n, n), positive semi-definite: a gradient g would move lambda by
+            -rates g.
     """
     towards_start = (
         torch.eye(len(lam), dtype=lam.dtype, device=lam.device) + rates * curvature
@@ -304,9 +344,11 @@ def proximal_step(
 def directions(
     space: SearchSpace, device: torch.device, dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    """Matrix (m, n) with the direction of each shared coordinate: the 4 of SHARED, one
-    for the probabilities of each operation on images, and, if K is searched, one for
-    each number of K. Operations outside the walk share with none.
+    """Matrix (m, n) with the direction of each shared coordinate.
+
+    These are the 4 of SHARED, one for the probabilities of each operation on images,
+    and, if K is searched, one for each number of K. Operations outside the walk share
+    with none.
 
     The sign of a magnitude points away from the value that changes no image (see
     strong_end); it is 0 if unknown.
@@ -321,13 +363,11 @@ def directions(
         is_color = not slot.operation.uses_fill
         rows[int(is_color), slot.probability] = 1
         if slot.magnitude is not None:
-            end, (low, high) = (
-                strong_end(slot.operation, slot.copy),
-                slot.operation.magnitude_range or (0, 0),
-            )
-            rows[2 + is_color, slot.magnitude] = (
-                0 if end is None or low == high else 1 if end == high else -1
-            )
+            end = strong_end(slot.operation, slot.copy)
+            low, high = slot.operation.magnitude_range or (0, 0)
+            is_known = end is not None and low != high
+            sign = 1 if end == high else -1
+            rows[2 + is_color, slot.magnitude] = sign if is_known else 0
     if n_counts:
         rows[-n_counts:, space.count_columns] = torch.eye(n_counts)
     return rows.to(device, dtype)

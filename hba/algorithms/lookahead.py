@@ -138,8 +138,13 @@ class Rewards(LambdaSteps):
         loss: Tensor,
         gradient: Tensor,
     ) -> LambdaGradient:
-        """A gradient of lambda (n,) with the pull to the start of the search. loss: of
-        the validation images.
+        """A gradient of lambda with the pull to the start of the search.
+
+        Args:
+            problem: The problem of the search.
+            batch: The augmented images.
+            loss: Loss of the validation images.
+            gradient: The gradient of lambda (n,).
         """
         weight = self.divergence_weight
         curvature = (
@@ -200,12 +205,17 @@ class Lookahead(Rewards):
         return trained_on
 
     def gradient(
-        self, problem: SearchProblem, state: LookaheadState, *given: Any
+        self, problem: SearchProblem, state: LookaheadState, *tensors: Any
     ) -> LambdaGradient:
-        """The gradient of lambda by standardized rewards: of the augmented batch that
-        comes first, or of new draws.
+        """The gradient of lambda by standardized rewards.
+
+        Args:
+            problem: The problem of the search.
+            state: The state of the search.
+            tensors: The augmented batch to judge, if it is not a batch of new draws;
+                then the inputs and labels of `batches`.
         """
-        *judged, images, labels, val_images, val_labels = given
+        *judged, images, labels, val_images, val_labels = tensors
         batch = (
             judged[0]
             if judged
@@ -223,11 +233,17 @@ class Lookahead(Rewards):
     def rewards(
         self, learner: NetworkModel, batch: AugmentedBatch, loss: Tensor
     ) -> Tensor:
-        """Rewards (B,), in eval mode. loss: of validation images, with a graph."""
+        """Rewards (B,), in eval mode.
+
+        Args:
+            learner: The weights and their optimizer.
+            batch: The augmented images.
+            loss: Loss of validation images, with a graph.
+        """
         weights = {
-            name: one
-            for name, one in learner.network.named_parameters()
-            if one.requires_grad
+            name: parameter
+            for name, parameter in learner.network.named_parameters()
+            if parameter.requires_grad
         }
         direction = preconditioned(
             learner.optimizer, weights.values(), gradients_of(loss, weights.values())

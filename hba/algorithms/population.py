@@ -52,16 +52,18 @@ Tensors = dict[str, Tensor]
 
 @dataclass(kw_only=True)
 class PopulationModel(InnerModel):
-    """The networks of all members. template: the network that runs with their weights.
-    weights, buffers: tensors (members, ...) by name in the network. best_weights,
-    best_buffers: of the selected member, by name.
-    """
+    """The networks of all members."""
 
     template: nn.Module
+    """The network that runs with their weights."""
     weights: Tensors
+    """Weights of all members (members, ...), by name in the network."""
     buffers: Tensors
+    """Buffers of all members (members, ...), by name in the network."""
     best_weights: Tensors
+    """Weights of the selected member, by name."""
     best_buffers: Tensors
+    """Buffers of the selected member, by name."""
 
     @classmethod
     def of(cls, problem: SearchProblem, networks: Networks, n_members: int) -> Self:
@@ -70,16 +72,18 @@ class PopulationModel(InnerModel):
         weights, buffers = stack_module_state(members)
         optimizer, schedule = problem.optimizer_of(weights.values())
         best = [
-            {name: one[0].detach().clone() for name, one in stacked.items()}
+            {name: tensor[0].detach().clone() for name, tensor in stacked.items()}
             for stacked in (weights, buffers)
         ]
-        own = {
+        fields = {
             "weights": weights,
             "buffers": buffers,
             "best_weights": best[0],
             "best_buffers": best[1],
         }
-        return cls(optimizer=optimizer, schedule=schedule, template=members[0], **own)
+        return cls(
+            optimizer=optimizer, schedule=schedule, template=members[0], **fields
+        )
 
     def members(self) -> list[Tensors]:
         """Views of each member's weights and buffers."""
@@ -101,9 +105,9 @@ class PopulationModel(InnerModel):
     @torch.no_grad()
     def to_module(self, lam: Tensor) -> nn.Module:
         network = copy.deepcopy(self.template)
-        own = {**dict(network.named_parameters()), **dict(network.named_buffers())}
+        tensors = {**dict(network.named_parameters()), **dict(network.named_buffers())}
         for name, best in {**self.best_weights, **self.best_buffers}.items():
-            own[name].copy_(best)
+            tensors[name].copy_(best)
         return network
 
     @torch.no_grad()
@@ -121,7 +125,9 @@ class PopulationModel(InnerModel):
             # The momentum of SGD, or the two averages of AdamW, whose step count is the
             # same for all members.
             for average in [
-                one for one in slot.values() if isinstance(one, Tensor) and one.ndim
+                value
+                for value in slot.values()
+                if isinstance(value, Tensor) and value.ndim
             ]:
                 average.copy_(average.index_select(0, k).expand_as(average))
 
@@ -141,11 +147,13 @@ class PopulationModel(InnerModel):
 
 @dataclass(kw_only=True)
 class PopulationState(SearchState[L]):
-    """lam_rows (members, n): the lambda of each member. lam: of the selected member,
-    before it explored.
+    """The state of a search with a population.
+
+    `lam` is the lambda of the selected member, before it explored.
     """
 
     lam_rows: Tensor
+    """The lambda of each member (members, n)."""
 
 
 class Exploring(Algorithm):
@@ -174,9 +182,10 @@ class Exploring(Algorithm):
         """
         size = self.population_size or batch_size
         if batch_size % size:
-            found = f"got batches of {batch_size} images for population_size {size}"
+            details = f"got batches of {batch_size} images for population_size {size}"
             raise SettingsError(
-                f"population_size must divide the number of images in a batch, {found}"
+                "population_size must divide the number of images in a batch,"
+                f" {details}"
             )
         return size
 
@@ -202,11 +211,18 @@ class Exploring(Algorithm):
         state: PopulationState[L],
         members: Iterable[Callable[[Tensor], Tensor]],
     ) -> Tensor:
-        """Return k (1,), the member with the lowest loss on all of D_V, and set lambda
-        to lambda_k.
+        """Select the member with the lowest loss on all of D_V.
 
-        A loss that is not finite never wins. Members run one by one: many images
-        through one network are faster.
+        It sets lambda to that of the member. A loss that is not finite never wins.
+        Members run one by one: many images through one network are faster.
+
+        Args:
+            problem: The problem of the search.
+            state: The state, which is changed in place.
+            members: Maps images to logits, for each member.
+
+        Returns:
+            The number k (1,) of the member.
         """
         losses = torch.stack([problem.validation_loss(member) for member in members])
         k = losses.nan_to_num(nan=torch.inf).argmin(keepdim=True)
@@ -246,8 +262,8 @@ class Population(Exploring):
                 problem,
                 state,
                 [
-                    partial(functional_call, learner.template, one)
-                    for one in learner.members()
+                    partial(functional_call, learner.template, member)
+                    for member in learner.members()
                 ],
             )
             learner.exploit(k)

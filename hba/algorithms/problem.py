@@ -77,8 +77,9 @@ class SearchProblem:
         return generator_for(self.config.seed, "augmentation", self.device)
 
     def noise(self, n_rows: int, generator: torch.Generator) -> Tensor:
-        """epsilon: standard normal numbers (B, n), one row per input; 0 for
-        hyperparameters that are not searched.
+        """epsilon: standard normal numbers (B, n), one row per input.
+
+        It is 0 for hyperparameters that are not searched.
         """
         options: Any = {"generator": generator, "device": generator.device}
         drawn = draw_then_shard(
@@ -116,25 +117,29 @@ class SearchProblem:
         """Pass a stream the outputs that its next batch needs; images need none."""
 
     def validation_loss(self, predict: Callable[[Any], Any]) -> Tensor:
-        """Mean loss () on all of D_V, on the device. predict: from input to outputs."""
+        """Mean loss () on all of D_V, on the device.
+
+        Args:
+            predict: Maps inputs to outputs.
+        """
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class ImageProblem(SearchProblem):
-    """A search on labelled images.
-
-    data: training set D_T and validation set D_V, on their device. fill (C,): the
-    colour of uncovered pixels. candidates: for each step of a draw, the numbers of the
-    operations that can be used; None for all.
-    """
+    """A search on labelled images."""
 
     config: CommonSearchConfig
     space: SearchSpace
     data: SearchData
+    """Training set D_T and validation set D_V, on their device."""
     preprocessing: Preprocessing
     fill: Tensor
+    """Color (C,) of uncovered pixels."""
     candidates: Candidates = None
+    """For each step of a draw, the numbers of the operations that can be used; None for
+    all.
+    """
 
     @property
     def device(self) -> torch.device:
@@ -143,10 +148,14 @@ class ImageProblem(SearchProblem):
     def augment(
         self, inputs: Tensor, lam: Tensor, generator: torch.Generator
     ) -> Tensor:
-        """Apply policy, standardisation, baseline, Cutout (paper, 4.2) to images (B, C,
-        H, W), at a lambda each (B, n).
+        """Apply policy, standardization, baseline and Cutout (paper, 4.2).
 
         Regularizers of the network's input come last.
+
+        Args:
+            inputs: Images (B, C, H, W).
+            lam: lambda of each image (B, n).
+            generator: Random numbers.
         """
         return self.augment_with(self.space.decode(lam), inputs, generator)[0]
 

@@ -79,20 +79,22 @@ from hba.utils.seeding import default_generator_state, restore_default_generator
 from hba.utils.snapshot import restore, snapshot
 from hba.utils.text import counted
 
-PLAIN_SHARE, LARGEST_FORK_SHARE = 0.25, 0.6
-"""Shares of the epochs of a training: its part without augmentation, and the longest
-fork.
-"""
-LEAST_SIDE, LEAST_STEPS = 8, 50
-"""Smallest side of images in pixels, and fewest steps of a fork; a race with fewer
-steps prints a note.
-"""
-LARGEST_GAP, SMALL_GAP = 0.15, 0.05
+PLAIN_SHARE = 0.25
+"""Share of the epochs of a training without augmentation."""
+LARGEST_FORK_SHARE = 0.6
+"""Share of the epochs of a training in the longest fork."""
+LEAST_SIDE = 8
+"""Smallest side of images in pixels."""
+LEAST_STEPS = 50
+"""Fewest steps of a fork; a race with fewer steps prints a note."""
+LARGEST_GAP = 0.15
 """Largest share of what a network has learned that moving the images by a symmetry may
-cost, with its standard error; and the largest that may be more than two standard errors
-above zero.
+cost, with its standard error.
 """
-LOOKAHEAD, WITHOUT_POLICY_STEPS = Lookahead(), Lookahead(val_steps=0)
+SMALL_GAP = 0.05
+"""Largest share that may be more than two standard errors above zero."""
+LOOKAHEAD = Lookahead()
+WITHOUT_POLICY_STEPS = Lookahead(val_steps=0)
 MOST_FORKS_PER_EPOCH = 1.25
 """Number of forks for each epoch of a training, on images of its size, up to which a
 search with few epochs tries another group.
@@ -107,37 +109,41 @@ LARGEST_LOGIT = 30.0
 
 @dataclass
 class Trunk:
-    """Everything that a training needs to continue. default_generators: as
-    default_generator_state returns them.
-    """
+    """Everything that a training needs to continue."""
 
     learner: NetworkModel
     train_stream: BatchStream
     generator: torch.Generator
     default_generators: dict[str, Any]
+    """As default_generator_state returns them."""
 
 
 @dataclass(kw_only=True)
 class RaceState(GradientState[NetworkModel]):
-    """The state of a race. step counts over all legs, one after the other; legs that
-    have ended before are skipped.
+    """The state of a race.
 
-    trunk: a copy from the end of leg 0, where all others begin. rows: as above, on the
-    CPU. losses: as above, without the leg of look-ahead; infinite before the end of a
-    leg. train_losses (legs,): of the last epoch. ended (legs,): which legs have ended.
-    gaps (symmetries, 2): as the function gaps returns them. moves (n,): whether
-    look-ahead moves a hyperparameter; all False before its leg. is_moved: whether it
-    moves any.
+    step counts over all legs, one after the other; legs that have ended before are
+    skipped.
     """
 
     trunk: Trunk
+    """A copy from the end of leg 0, where all others begin."""
     rows: Tensor
+    """Policies of the legs (legs, n), as above, on the CPU."""
     losses: Tensor
+    """Losses (legs, images), as above, without the leg of look-ahead; infinite before
+    the end of a leg.
+    """
     train_losses: Tensor
+    """Training losses (legs,) of the last epoch."""
     ended: Tensor
+    """Which legs have ended, (legs,)."""
     gaps: Tensor
+    """Gaps of the symmetries (symmetries, 2), as the function gaps returns them."""
     moves: Tensor
+    """Whether look-ahead moves a hyperparameter (n,); all False before its leg."""
     is_moved: bool = False
+    """Whether look-ahead moves any."""
 
 
 class Race(Algorithm):
@@ -176,14 +182,20 @@ class Race(Algorithm):
     """
 
     def side(self, side: int) -> int:
-        """Side of images in the search, in pixels. side: of images of the training."""
+        """Side of images in the search, in pixels.
+
+        Args:
+            side: Side of images of the training.
+        """
         return min(side, max(LEAST_SIDE, round(self.smaller * side)))
 
     def lengths(
         self, config: CommonSearchConfig, space: SearchSpace
     ) -> tuple[int, int, int]:
-        """P, F and A in epochs, chosen for the price in pixels. P and A together are
-        one whole training, if there is a leg of look-ahead; otherwise A is 0.
+        """P, F and A in epochs, chosen for the price in pixels.
+
+        P and A together are one whole training, if there is a leg of look-ahead;
+        otherwise A is 0.
         """
         share_of_pixels = (self.side(config.side) / config.side) ** 2
         of_fork = min(
@@ -191,23 +203,26 @@ class Race(Algorithm):
             LARGEST_FORK_SHARE,
         )
         plain = max(1, round(PLAIN_SHARE * config.epochs))
-        rest = max(1, config.epochs - plain) if self.tunes_strength else 0
-        return plain, max(1, round(of_fork * config.epochs)), rest
+        lookahead = max(1, config.epochs - plain) if self.tunes_strength else 0
+        return plain, max(1, round(of_fork * config.epochs)), lookahead
 
     def leg_epochs(
         self, config: CommonSearchConfig, space: SearchSpace
     ) -> tuple[tuple[str, int], ...]:
-        plain, fork, rest = self.lengths(config, space)
+        plain, fork, lookahead = self.lengths(config, space)
         forks = ((f"fork {name}", fork) for name in names_of_forks(space))
-        return (("no augmentation", plain), *forks, ("look-ahead", rest))
+        return (("no augmentation", plain), *forks, ("look-ahead", lookahead))
 
     def plan_note(
         self, config: CommonSearchConfig, space: SearchSpace, steps_per_epoch: int
     ) -> str:
-        (plain, fork, rest), side = self.lengths(config, space), self.side(config.side)
+        plain, fork, lookahead = self.lengths(config, space)
+        side = self.side(config.side)
         n_forks = len(names_of_forks(space))
         trainings = (
-            (plain + n_forks * fork + rest) * (side / config.side) ** 2 / config.epochs
+            (plain + n_forks * fork + lookahead)
+            * (side / config.side) ** 2
+            / config.epochs
         )
         steps = fork * steps_per_epoch
         short = ""
@@ -217,7 +232,9 @@ class Race(Algorithm):
                 f" Forks of {counted(steps, 'step')} are too short to compare; use"
                 f" about {epochs} epochs."
             )
-        then = f", then look-ahead for {counted(rest, 'epoch')}" if rest else ""
+        then = (
+            f", then look-ahead for {counted(lookahead, 'epoch')}" if lookahead else ""
+        )
         return (
             f"Race: {counted(plain, 'epoch')} without augmentation, then"
             f" {counted(n_forks, 'fork')} of {counted(fork, 'epoch')} each from"
@@ -244,11 +261,13 @@ class Race(Algorithm):
         self, rows: np.ndarray, config: CommonSearchConfig, space: SearchSpace
     ) -> list[int]:
         """The epochs of look-ahead, with its first repeated for the epochs before it.
-        Only the last epoch until look-ahead has ended, or if it has moved nothing.
+
+        It is only the last epoch until look-ahead has ended, or if it has moved
+        nothing.
         """
-        plain, _, rest = self.lengths(config, space)
-        first = self.total_epochs(config, space) - rest
-        if len(rows) < first + rest or (rows[first:] == rows[-1]).all():
+        plain, _, lookahead = self.lengths(config, space)
+        first = self.total_epochs(config, space) - lookahead
+        if len(rows) < first + lookahead or (rows[first:] == rows[-1]).all():
             return [len(rows) - 1]
         return [first] * plain + [*range(first, len(rows))]
 
@@ -277,20 +296,22 @@ class Race(Algorithm):
                 f" {n_images}"
             )
         side = self.side(problem.config.side)
-        own = [networks(0), networks(0)]
+        network_pair = [networks(0), networks(0)]
         if side < problem.config.side:
             try:
-                CustomNetwork(own[0]).check_takes(
+                CustomNetwork(network_pair[0]).check_takes(
                     problem.data.train, side, len(problem.data.class_names)
                 )
             except SettingsError as error:
                 raise SettingsError(
                     f"race trains on smaller images: {error}; set smaller to 1"
                 ) from None
-            own = [Resized(network, side) for network in own]
+            network_pair = [Resized(network, side) for network in network_pair]
         n_legs = 1 + len(names_of_forks(space))
         n_symmetries = len(symmetries_of(space))
-        learner, of_trunk = (NetworkModel.of(problem, network) for network in own)
+        learner, of_trunk = (
+            NetworkModel.of(problem, network) for network in network_pair
+        )
         trunk = Trunk(
             of_trunk,
             problem.train_stream(),
@@ -314,8 +335,8 @@ class Race(Algorithm):
             gaps=torch.full((n_symmetries, 2), torch.inf, device=problem.device),
             moves=torch.zeros(space.n, dtype=torch.bool, device=problem.device),
         )
-        for one in (learner, of_trunk):
-            one.schedule = self.course(problem, state, one.optimizer)
+        for model in (learner, of_trunk):
+            model.schedule = self.course(problem, state, model.optimizer)
         return state
 
     def legs(self, problem: Any, steps_per_epoch: int) -> list[range]:
@@ -331,10 +352,12 @@ class Race(Algorithm):
     def course(
         self, problem: ImageProblem, state: RaceState, optimizer: Optimizer
     ) -> LRScheduler:
-        """The learning rate of a whole training. A fork runs faster through the part
-        after its beginning.
+        """The learning rate of a whole training.
+
+        A fork runs faster through the part after its beginning.
         """
-        (plain, *others), rates = self.legs(problem, state.steps_per_epoch), []
+        plain, *fork_legs = self.legs(problem, state.steps_per_epoch)
+        rates = []
         stand_in, course = problem.optimizer_of([torch.zeros(1, requires_grad=True)])
         for _ in range(problem.config.epochs * state.steps_per_epoch):
             rates.append(float(course.get_last_lr()[0]) / problem.config.learning_rate)
@@ -346,7 +369,7 @@ class Race(Algorithm):
             the one just made.
             """
             step = state.step + (n_steps > 0)
-            leg = next((leg for leg in others if step in leg), others[-1])
+            leg = next((leg for leg in fork_legs if step in leg), fork_legs[-1])
             at = len(plain) + (step - leg.start) * (len(rates) - len(plain)) // max(
                 1, len(leg)
             )
@@ -413,8 +436,9 @@ class Race(Algorithm):
 
     @torch.no_grad()
     def look_ahead(self, problem: Any, state: RaceState, leg: range) -> None:
-        """Make one step of look-ahead. It moves the values of the groups that the forks
-        chose, not of symmetries.
+        """Make one step of look-ahead.
+
+        It moves the values of the groups that the forks chose, not of symmetries.
         """
         mover = state.mover
         if state.step == leg.start:
@@ -438,12 +462,12 @@ class Race(Algorithm):
             for leg, has_ended in enumerate(state.ended.tolist()[:-1])
             if not has_ended
         ]
-        return (
-            []
-            if 0 in left
-            else [leg for leg in left if leg < 2 + len(groups_of(problem.space))]
-            or left
-        )
+        if 0 in left:
+            return []
+        with_one_group = [
+            leg for leg in left if leg < 2 + len(groups_of(problem.space))
+        ]
+        return with_one_group or left
 
     def start_part(self, problem: Any, state: RaceState, part: int) -> None:
         steps = self.legs(problem, state.steps_per_epoch)[part]
@@ -517,8 +541,14 @@ class Race(Algorithm):
         losses: Tensor,
         train_loss: float,
     ) -> None:
-        """Store the results of a leg, losses (images,) and train_loss of its last
-        epoch; set the later policies.
+        """Store the results of a leg, and set the later policies.
+
+        Args:
+            problem: The problem of the search.
+            state: The state, which is changed in place.
+            leg: Number of the leg.
+            losses: Losses of the validation images (images,).
+            train_loss: Training loss of the last epoch of the leg.
         """
         space = problem.space
         legs = self.legs(problem, state.steps_per_epoch)
@@ -526,12 +556,12 @@ class Race(Algorithm):
         state.losses[leg] = losses.nan_to_num(nan=torch.inf)
         state.train_losses[leg] = train_loss
         state.ended[leg] = True
-        taken = self.symmetries(space, state.gaps)
+        applied = self.symmetries(space, state.gaps)
         for fork in self.parallel_parts(problem, state):
             groups = self.groups_in(space, state, fork)
-            state.rows[fork] = row_of(space, [*taken, *groups], problem.config.start)
+            state.rows[fork] = row_of(space, [*applied, *groups], problem.config.start)
         is_chosen = bool(state.ended[1:].any())
-        first = row_of(space, [*taken, WALK_GROUP], problem.config.start)
+        first = row_of(space, [*applied, WALK_GROUP], problem.config.start)
         state.rows[-1] = (
             state.rows[1 + self.winner(state.losses[1:], state.train_losses[1:])]
             if is_chosen
@@ -557,12 +587,15 @@ class Race(Algorithm):
         ]
 
     def winner(self, losses: Tensor, train_losses: Tensor) -> int:
-        """Number of the fork to choose: the hardest to fit among those that are better
-        than the first and as good as the best, by one standard error of the
-        differences. If none is better, the first.
+        """Number of the fork to choose.
 
-        losses (forks, images): infinite for forks that have not ended. train_losses
-        (forks,).
+        It is the hardest to fit among those that are better than the first and as good
+        as the best, by one standard error of the differences; the first if none is
+        better.
+
+        Args:
+            losses: Losses (forks, images), infinite for forks that have not ended.
+            train_losses: Training losses (forks,).
         """
         minus, error = mean_and_error(losses - losses[0])
         # Groups that change nothing, such as colors on grey images, differ from the
@@ -577,17 +610,24 @@ class Race(Algorithm):
             train_losses.where(is_better & (behind <= error), -torch.inf).argmax()
         )
 
-    def symmetries(self, space: SearchSpace, found: Tensor) -> list[str]:
-        """Names of the symmetries to apply. found: what the function gaps returns."""
-        named = zip(symmetries_of(space), found.tolist(), strict=True)
+    def symmetries(self, space: SearchSpace, measured_gaps: Tensor) -> list[str]:
+        """Names of the symmetries to apply.
+
+        Args:
+            space: The search space.
+            measured_gaps: Gaps of its symmetries, as the function gaps returns them.
+        """
+        named = zip(symmetries_of(space), measured_gaps.tolist(), strict=True)
         return [name for name, (gap, error) in named if is_symmetry(gap, error)]
 
     def findings(self, problem: Any, state: RaceState) -> dict[str, Any]:
-        """The gaps of symmetries, and the largest gap allowed; for each fork that has
-        ended, its mean loss, the difference to the first fork, and its standard error;
-        the chosen fork, its symmetries and groups, and whether look-ahead moves their
-        values. Numbers that are not finite, as gaps of a network that learned nothing,
-        are None.
+        """What the race has found, as JSON values.
+
+        These are the gaps of symmetries, and the largest gap allowed; for each fork
+        that has ended, its mean loss, the difference to the first fork, and its
+        standard error; the chosen fork, its symmetries and groups, and whether
+        look-ahead moves their values. Numbers that are not finite, as gaps of a network
+        that learned nothing, are None.
         """
         names = symmetries_of(problem.space)
         forks = {}
@@ -597,7 +637,7 @@ class Race(Algorithm):
             if losses.isfinite().all():
                 minus = mean_and_error((losses - state.losses[1])[None])
                 forks[name] = rounded(torch.cat([losses.mean()[None], *minus]))
-        found = (
+        gap_by_symmetry = (
             {name: rounded(gap) for name, gap in zip(names, state.gaps, strict=True)}
             if state.ended[0]
             else {}
@@ -608,33 +648,52 @@ class Race(Algorithm):
             number = self.winner(state.losses[1:], state.train_losses[1:])
             winner = names_of_forks(problem.space)[number]
             groups = self.groups_in(problem.space, state, 1 + number)
-        taken = {
+        choice = {
             "fork": winner,
             "operations": [*self.symmetries(problem.space, state.gaps), *groups],
         }
-        measured = {"symmetries": found, "largest_gap": LARGEST_GAP, "forks": forks}
-        return {**measured, "taken": {**taken, "is_moved": state.is_moved}}
+        measured = {
+            "symmetries": gap_by_symmetry,
+            "largest_gap": LARGEST_GAP,
+            "forks": forks,
+        }
+        return {**measured, "taken": {**choice, "is_moved": state.is_moved}}
 
 
 def is_symmetry(gap: float, error: float) -> bool:
-    """Whether a gap is small enough. error: its standard error."""
+    """Whether a gap is small enough.
+
+    Args:
+        gap: The gap.
+        error: Its standard error.
+    """
     return gap + error <= LARGEST_GAP and (gap <= SMALL_GAP or gap <= 2 * error)
 
 
 def moved_by_lookahead(space: SearchSpace, row: Tensor) -> Tensor:
-    """Which hyperparameters look-ahead moves from the values (n,), bool (n,): those of
-    the operations in use, without symmetries. None if the policy mixes images, which
+    """Which hyperparameters look-ahead moves: those of operations in use.
+
+    Symmetries are not moved, and nothing is if the policy mixes images, which
     look-ahead cannot search.
+
+    Args:
+        space: The search space.
+        row: Values (n,) at which look-ahead begins.
+
+    Returns:
+        bool (n,).
     """
     moves = torch.zeros(space.n, dtype=torch.bool)
     if any(
-        row[space.names.index(f"{one.name}.probability")] > 0 for one in space.mixing
+        row[space.names.index(f"{operation.name}.probability")] > 0
+        for operation in space.mixing
     ):
         return moves
     for slot in space.slots:
         if slot.operation.stage != "symmetry" and row[slot.probability] > 0:
             moves[slot.probability] = True
-            moves[slot.magnitude or slot.probability] = True
+            if slot.magnitude is not None:
+                moves[slot.magnitude] = True
     of_walk = [slot.probability for slot in space.slots[space.walk_slots]]
     moves[space.count_columns] = moves[of_walk].any()
     return moves
@@ -648,7 +707,8 @@ def mean_and_error(differences: Tensor) -> tuple[Tensor, Tensor]:
 def rounded(numbers: Tensor) -> list[float | None]:
     """Rounded JSON values; None for what is not finite, and 0 for -0."""
     return [
-        round(one, 5) + 0.0 if math.isfinite(one) else None for one in numbers.tolist()
+        round(number, 5) + 0.0 if math.isfinite(number) else None
+        for number in numbers.tolist()
     ]
 
 

@@ -21,8 +21,12 @@ FEWEST_OF_CLASS = 5
 def validated(
     problem: ImageProblem, network: nn.Module, move: Operation | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Logits (images, classes) and labels of all validation images, after the operation
-    `move` if there is one.
+    """Logits (images, classes) and labels of all validation images.
+
+    Args:
+        problem: The problem of the search.
+        network: The network.
+        move: An operation to apply to the images first.
     """
 
     def prepare(images: Tensor) -> Tensor:
@@ -52,27 +56,33 @@ def gaps(problem: ImageProblem, network: nn.Module) -> Tensor:
         if operation.stage == "symmetry"
     ]
     return gaps_of(
-        logits, labels, (validated(problem, network, one)[0] for one in moves)
+        logits, labels, (validated(problem, network, move)[0] for move in moves)
     )
 
 
 def gaps_of(logits: Tensor, labels: Tensor, moved: Iterable[Tensor]) -> Tensor:
-    """The share of what a network has learned that moving images costs, and its
-    standard error, (moves, 2).
+    """The share of what a network has learned that moving images costs.
 
-    logits (images, classes): of the images; moved: for each move, those of the moved
-    images. If the network has learned nothing, the gaps are infinite. Means over
-    classes count too, because a move that exchanges two of many classes, such as arrows
-    to the left and to the right, costs little on average. docs/method.md, Symmetries,
-    has all rules.
+    If the network has learned nothing, the gaps are infinite. Means over classes count
+    too, because a move that exchanges two of many classes, such as arrows to the left
+    and to the right, costs little on average. docs/method.md, Symmetries, has all
+    rules.
+
+    Args:
+        logits: Logits of the images (images, classes).
+        labels: Labels of the images.
+        moved: For each move, the logits of the moved images.
+
+    Returns:
+        Gap of each move and its standard error, (moves, 2).
     """
     task = task_of(labels)
     before = task.doubts(logits, labels)
     learned = (task.guessing_doubt(labels) - before.mean()).clamp(min=0)
-    found = before.new_zeros(0, 2)
+    rows = before.new_zeros(0, 2)
     members = task.members(labels)
-    for one in moved:
-        cost = (task.doubts(one, labels) - before) / learned
+    for moved_logits in moved:
+        cost = (task.doubts(moved_logits, labels) - before) / learned
         of_classes = [
             cost[of_class.bool()]
             for of_class in members
@@ -83,10 +93,9 @@ def gaps_of(logits: Tensor, labels: Tensor, moved: Iterable[Tensor]) -> Tensor:
             for of_class in of_classes
         ]
         gap = torch.stack([cost.mean(), *clear]).max()
-        found = torch.cat(
-            [found, torch.stack([gap, cost.std() / len(cost) ** 0.5])[None]]
-        )
-    return found.nan_to_num(torch.inf, torch.inf, torch.inf)
+        error = cost.std() / len(cost) ** 0.5
+        rows = torch.cat([rows, torch.stack([gap, error])[None]])
+    return rows.nan_to_num(torch.inf, torch.inf, torch.inf)
 
 
 def calibration(logits: Tensor, labels: Tensor) -> Tensor:

@@ -51,65 +51,79 @@ def n_forks_of(n_groups: int) -> int:
 
 
 def symmetries_of(space: SearchSpace) -> tuple[str, ...]:
-    return tuple(one.name for one in space.operations if one.stage == "symmetry")
+    return tuple(
+        operation.name
+        for operation in space.operations
+        if operation.stage == "symmetry"
+    )
 
 
 def groups_of(space: SearchSpace) -> dict[str, Typical]:
     """The groups with operations in the space; each operation of your own is one."""
     names = [
-        one.name for one in space.operations if one.stage not in ("symmetry", "walk")
+        operation.name
+        for operation in space.operations
+        if operation.stage not in ("symmetry", "walk")
     ]
-    found = {
-        name: {one: how for one, how in group.items() if one in names}
+    in_space = {
+        name: {
+            operation: typical
+            for operation, typical in group.items()
+            if operation in names
+        }
         for name, group in GROUPS.items()
     }
-    known = {one for group in GROUPS.values() for one in group}
-    own: dict[str, Typical] = {
-        one: {one: (0.5, None)} for one in names if one not in known
+    grouped = {operation for group in GROUPS.values() for operation in group}
+    alone: dict[str, Typical] = {
+        operation: {operation: (0.5, None)}
+        for operation in names
+        if operation not in grouped
     }
     walk: dict[str, Typical] = {WALK_GROUP: {}} if space.walk else {}
-    return walk | {name: group for name, group in found.items() if group} | own
+    return walk | {name: group for name, group in in_space.items() if group} | alone
 
 
 def row_of(
-    space: SearchSpace, taken: list[str], start: Mapping[str, float] | None = None
+    space: SearchSpace, selected: list[str], start: Mapping[str, float] | None = None
 ) -> Tensor:
-    """Values (n,), float64, of the policy with the groups and symmetries in `taken`;
-    all other probabilities are 0.
+    """Values (n,), float64, of the policy with some groups and symmetries.
 
-    The walk is the recipe RandAugment. Magnitudes of other operations are where other
-    searches begin. start: the setting, which replaces probabilities and magnitudes of
-    operations in the policy.
+    All other probabilities are 0. The walk is the recipe RandAugment. Magnitudes of
+    other operations are where other searches begin.
+
+    Args:
+        space: The search space.
+        selected: Names of the groups and symmetries.
+        start: The setting `start`, which replaces probabilities and magnitudes of
+            operations in the policy.
     """
-    given = {
+    start_values = {
         name if "." in name else f"{name}.probability": value
         for name, value in (start or {}).items()
     }
     recipe = RECIPES["randaugment"].make()
     walk = dict(zip(recipe.space.names, recipe.values[0].tolist(), strict=True))
     groups = groups_of(space)
-    typical: dict[str, Any] = {
-        **TURNS,
-        **{one: how for group in groups.values() for one, how in group.items()},
+    typical: dict[str, Any] = dict(TURNS)
+    for group in groups.values():
+        typical.update(group)
+    tried = {
+        operation for name in selected for operation in groups.get(name, {name: None})
     }
-    tried = {one for name in taken for one in groups.get(name, {name: None})}
-    values = dict(
-        zip(
-            space.names, space.decode(randaugment(space).double()).tolist(), strict=True
-        )
-    )
+    initial = space.decode(randaugment(space).double()).tolist()
+    values = dict(zip(space.names, initial, strict=True))
     values |= {
         f"count.{k}.probability": walk.get(f"count.{k}.probability", 0.0)
         for k in range(1, space.max_count + 1)
     }
     for operation in space.operations:
         on_walk = operation.stage == WALK
-        is_tried = WALK_GROUP in taken if on_walk else operation.name in tried
+        is_tried = WALK_GROUP in selected if on_walk else operation.name in tried
         probability, magnitude = typical.get(operation.name, (0.5, None))
         for prefix in space.prefixes(operation):
-            own = walk.get(f"{prefix}.magnitude") if on_walk else magnitude
-            if own is not None:
-                values[f"{prefix}.magnitude"] = own
+            own_magnitude = walk.get(f"{prefix}.magnitude") if on_walk else magnitude
+            if own_magnitude is not None:
+                values[f"{prefix}.magnitude"] = own_magnitude
             if on_walk:
                 # Your own operations, which RandAugment does not have, are as likely as
                 # those it has.
@@ -119,12 +133,13 @@ def row_of(
                 )
             values[f"{prefix}.probability"] = probability if is_tried else 0.0
             kinds = [
-                kind
-                for kind in ("probability", "magnitude")
-                if is_tried and f"{operation.name}.{kind}" in given
+                quantity
+                for quantity in ("probability", "magnitude")
+                if is_tried and f"{operation.name}.{quantity}" in start_values
             ]
             values |= {
-                f"{prefix}.{kind}": given[f"{operation.name}.{kind}"] for kind in kinds
+                f"{prefix}.{quantity}": start_values[f"{operation.name}.{quantity}"]
+                for quantity in kinds
             }
     row = torch.tensor([values[name] for name in space.names], dtype=torch.float64)
     low, high = space.bounds(row.dtype, row.device)

@@ -45,20 +45,25 @@ def rewards_of(
     network: nn.Module,
     batch: AugmentedBatch,
     direction: Weights,
-    *further: Tensor,
+    *other_inputs: Tensor,
     derivative: str = "exact",
 ) -> Tensor:
-    """Rewards r (B,): the derivative of each image's loss along the direction, without
-    a graph.
+    """Rewards r (B,): the derivative of each image's loss along a direction.
 
-    direction: by the names of the trained parameters. further: arguments of the network
-    after the images. derivative: a RewardDerivative. In eval mode, a reward depends on
-    other images only if a BatchNorm has no running statistics.
+    They have no graph. In eval mode, a reward depends on other images only if a
+    BatchNorm has no running statistics.
+
+    Args:
+        network: The network.
+        batch: The augmented images.
+        direction: Direction by the names of the trained parameters.
+        other_inputs: Arguments of the network after the images.
+        derivative: A RewardDerivative.
     """
     weights = {name: network.get_parameter(name).detach() for name in direction}
 
     def losses(weights: Weights, images: Tensor, labels: Tensor) -> Tensor:
-        outputs = functional_call(network, dict(weights), (images, *further))
+        outputs = functional_call(network, dict(weights), (images, *other_inputs))
         return task_of(labels).losses(outputs, labels)
 
     on_cpu = batch.images.device.type == "cpu"
@@ -72,9 +77,8 @@ def rewards_of(
         derivative = "difference" if on_cpu and not has_frozen else "exact"
     n_parts = n_parts_of(batch)
     parts = zip(batch.images.chunk(n_parts), batch.labels.chunk(n_parts), strict=True)
-    return (exact_derivatives if derivative == "exact" else central_differences)(
-        losses, weights, direction, parts
-    )
+    derivatives = exact_derivatives if derivative == "exact" else central_differences
+    return derivatives(losses, weights, direction, parts)
 
 
 def n_parts_of(batch: AugmentedBatch) -> int:
@@ -95,22 +99,23 @@ def advantages_of(rewards: Tensor, draws: int) -> Tensor:
 def exact_derivatives(
     losses: Losses, weights: Weights, direction: Weights, parts: Parts
 ) -> Tensor:
-    """Derivatives (B,) from one pass in forward mode. Raises SettingsError if a layer
-    does not support it.
+    """Derivatives (B,) from one pass in forward mode.
+
+    Raises:
+        SettingsError: If a layer does not support it.
     """
     at = dict(weights)
     along = dict(direction)
+
+    def derivatives_of(images: Tensor, labels: Tensor) -> Tensor:
+        return jvp(lambda moved: losses(moved, images, labels), (at,), (along,))[1]
+
     with (
         torch.no_grad(),
         differentiable_attention(),
         forward_mode("an exact reward", "reward_derivative difference"),
     ):
-        return torch.cat(
-            [
-                jvp(lambda moved, part=part: losses(moved, *part), (at,), (along,))[1]
-                for part in parts
-            ]
-        )
+        return torch.cat([derivatives_of(images, labels) for images, labels in parts])
 
 
 def central_differences(
@@ -125,37 +130,52 @@ def central_differences(
     def losses_at(distance: Tensor) -> Tensor:
         # One copy of the weights at a time.
         moved = {
-            name: one + distance * direction[name] for name, one in weights.items()
+            name: weight + distance * direction[name]
+            for name, weight in weights.items()
         }
-        return torch.cat([losses(moved, *part) for part in parts])
+        return torch.cat([losses(moved, images, labels) for images, labels in parts])
 
     with torch.no_grad():
         return (losses_at(step) - losses_at(-step)) / (2 * step)
 
 
 @contextmanager
-def forward_mode(what: str, instead: str) -> Iterator[None]:
-    """Context of a forward-mode pass that `what` needs. Raises SettingsError if a layer
-    does not support it.
+def forward_mode(computation: str, alternative: str) -> Iterator[None]:
+    """Context of a forward-mode pass.
+
+    Args:
+        computation: What needs the pass.
+        alternative: What to choose instead.
+
+    Raises:
+        SettingsError: If a layer does not support it.
     """
-    with warnings.catch_warnings(), supported(what, instead):
+    with warnings.catch_warnings(), supported(computation, alternative):
         # PyTorch warns about its own formulas when they are first used.
         warnings.filterwarnings("ignore", r"`torch\.jit\.script")
         yield
 
 
 @contextmanager
-def supported(what: str, instead: str) -> Iterator[None]:
-    """Context of a pass that some layers do not support. Raises SettingsError if
-    PyTorch fails in it.
+def supported(computation: str, alternative: str) -> Iterator[None]:
+    """Context of a pass that some layers do not support.
+
+    Args:
+        computation: What needs the pass.
+        alternative: What to choose instead.
+
+    Raises:
+        SettingsError: If PyTorch fails in the pass.
     """
     try:
         yield
     except (RuntimeError, ValueError) as error:
         if isinstance(error, torch.OutOfMemoryError | SettingsError):
             raise
-        problem = f"{what} does not work with this network ({reason_of(error)})"
-        raise SettingsError(f"{problem}; choose {instead} or another network") from None
+        problem = f"{computation} does not work with this network ({reason_of(error)})"
+        raise SettingsError(
+            f"{problem}; choose {alternative} or another network"
+        ) from None
 
 
 @contextmanager

@@ -18,39 +18,50 @@ from hba.policy.space import SearchSpace
 
 
 class AugmentedBatch(NamedTuple):
-    """Augmented images (B, C, H, W) as the network gets them, their labels, and the
-    trace of their draws.
+    """Augmented images with their labels and draws.
 
-    values (B, n): lambda + sigma epsilon in natural units. noise (B, n): epsilon.
-    sigma: its scale. draws: number of draws per image; the first draws of all images
-    come first. regularizers: columns of those that act on images.
+    The first draws of all images come first.
     """
 
     images: Tensor
+    """Images (B, C, H, W) as the network gets them."""
     labels: Tensor
+    """Their labels."""
     walk: SampleTrace
+    """The trace of their draws."""
     values: Tensor
+    """lambda + sigma epsilon in natural units (B, n)."""
     noise: Tensor
+    """epsilon (B, n)."""
     sigma: float
+    """Standard deviation of the noise, in logits."""
     draws: int = 1
+    """Number of draws per image."""
     regularizers: Tensor | None = None
+    """Columns of the regularizers that act on images."""
 
 
 def expected_score(
     space: SearchSpace, batch: AugmentedBatch, rewards: Tensor
 ) -> Tensor:
-    """Gradient (n,) of the expected reward with respect to lambda, estimated from
-    rewards (B,).
+    """Gradient (n,) of the expected reward with respect to lambda.
 
     The score of a probability p = sigmoid(logit) is fired - p if the slot was visited.
     The score of a magnitude that was used, or of a regularizer on images, is that of
     its normal distribution, epsilon / sigma. All others are 0.
+
+    Args:
+        space: The search space.
+        batch: The augmented images.
+        rewards: Their rewards (B,).
     """
     columns = space.slot_columns(rewards.device)
     score = rewards.new_zeros(len(rewards), space.n + 1)
     if space.searches_count:
-        wanted = torch.arange(space.max_count, device=rewards.device) < batch.walk.count
-        unexpected = wanted.to(batch.values) - batch.values[:, columns.counts]
+        is_asked = (
+            torch.arange(space.max_count, device=rewards.device) < batch.walk.count
+        )
+        unexpected = is_asked.to(batch.values) - batch.values[:, columns.counts]
         score[:, columns.counts] = unexpected * _steps_asked(space, batch.walk)
     surprise = batch.walk.fired.to(batch.values) - batch.values[:, columns.probability]
     score[:, columns.probability] = surprise * batch.walk.visited
@@ -63,15 +74,18 @@ def expected_score(
 
 
 def divergence_curvature(space: SearchSpace, batch: AugmentedBatch) -> Tensor:
-    """Curvature (n,) of the divergence of the policy from its start. Times lambda -
-    start, it is the gradient.
+    """Curvature (n,) of the divergence of the policy from its start.
 
-    The divergence is the Kullback-Leibler divergence of each decision that was made
-    from the same decision at the start with the same noise; the set of decisions that
-    were made counts as given. For a probability p, the gradient is p (1 - p) (lambda -
-    start); for a magnitude, (lambda - start) / sigma^2. With the weight w of the
-    divergence, a magnitude settles sigma^2 / w times the slope of the reward from the
-    start (docs/method.md: probabilities).
+    Times lambda - start, it is the gradient. The divergence is the Kullback-Leibler
+    divergence of each decision that was made from the same decision at the start with
+    the same noise; the set of decisions that were made counts as given. For a
+    probability p, the gradient is p (1 - p) (lambda - start); for a magnitude, (lambda
+    - start) / sigma^2. With the weight w of the divergence, a magnitude settles sigma^2
+    / w times the slope of the reward from the start (docs/method.md: probabilities).
+
+    Args:
+        space: The search space.
+        batch: The augmented images.
     """
     values = batch.values
     walk = batch.walk

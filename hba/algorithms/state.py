@@ -29,26 +29,35 @@ uses member 0.
 """
 
 
-def named_networks(model: str, n_classes: int, seed: int, *further: Any) -> Networks:
-    """Networks of one model, each with its own initial weights. further: arguments of
-    build_model.
+def named_networks(
+    model: str, n_classes: int, seed: int, *other_arguments: Any
+) -> Networks:
+    """Networks of one model, each with its own initial weights.
+
+    Args:
+        model: Name of the network.
+        n_classes: Number of classes.
+        seed: Seed of the search.
+        other_arguments: Arguments of build_model.
     """
 
     def network(member: int) -> nn.Module:
         label = "weights" if member == 0 else f"weights of member {member}"
-        return build_model(model, n_classes, derived_seed(seed, label), *further)
+        return build_model(
+            model, n_classes, derived_seed(seed, label), *other_arguments
+        )
 
     return network
 
 
 @dataclass(kw_only=True)
 class InnerModel:
-    """The trained weights and their optimizer. schedule: of the learning rate, which
-    changes at every step.
-    """
+    """The trained weights and their optimizer."""
 
     optimizer: Optimizer
+    """The optimizer of the weights."""
     schedule: LRScheduler
+    """The schedule of the learning rate, which changes at every step."""
 
     @property
     def learning_rate(self) -> float:
@@ -60,7 +69,9 @@ class InnerModel:
         processes; the schedule makes its own.
         """
         collectives.average_gradients(
-            one for group in self.optimizer.param_groups for one in group["params"]
+            parameter
+            for group in self.optimizer.param_groups
+            for parameter in group["params"]
         )
         self.optimizer.step()
         # Frees the memory of the gradients for the next pass.
@@ -88,16 +99,22 @@ class NetworkModel(InnerModel):
         if problem.config.fast:
             enable_amp(network)
         optimizer, schedule = problem.optimizer_of(network.parameters())
-        kind = AmpNetworkModel if problem.config.fast else NetworkModel
-        return kind(network=network, optimizer=optimizer, schedule=schedule)
+        model_class = AmpNetworkModel if problem.config.fast else NetworkModel
+        return model_class(network=network, optimizer=optimizer, schedule=schedule)
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits (B, classes) of images (B, C, H, W), which are the network's input."""
         return self.network(images)
 
     def learn(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Make one step on a batch (B, C, H, W) of the network's input; return loss ()
-        and share of errors ().
+        """Make one step on a batch.
+
+        Args:
+            images: The network's input (B, C, H, W).
+            labels: Labels of the images.
+
+        Returns:
+            Loss () and share of errors ().
         """
         self.network.train()
         logits = self.forward(images)
@@ -177,16 +194,19 @@ class EpochTotals:
     def share(self) -> None:
         """Average over all processes, each of which has summed over its own images."""
         totals = list(vars(self).values())
-        for own, found in zip(totals, collectives.means(totals), strict=True):
-            own.copy_(found)
+        for total, mean in zip(totals, collectives.means(totals), strict=True):
+            total.copy_(mean)
 
     def reset(self) -> None:
         for total in vars(self).values():
             total.zero_()
 
     def means(self) -> tuple[float, float, float | None]:
-        """Mean training loss, training error in per cent, mean loss of the lambda steps
-        (None without any).
+        """Means over the steps of the epoch.
+
+        Returns:
+            Training loss, training error in per cent, and loss of the lambda steps
+            (None without any).
         """
         self.share()
         loss, error, n_train, lambda_loss, n_lambda = torch.stack(
@@ -204,28 +224,37 @@ L = TypeVar("L", bound=InnerModel)
 
 @dataclass(kw_only=True)
 class SearchState(Generic[L]):
-    """Everything that changes during a search. Subclasses may add fields; all fields
-    are saved and restored.
+    """Everything that changes during a search.
 
-    lam (n,): the current hyperparameters, as logits. learner: the weights and their
-    optimizer. train_stream: batches of D_T. generator: for all random numbers of the
-    search. step: training steps so far. graphs, not saved: run steps.
+    Subclasses may add fields. All fields are saved and restored.
     """
 
     graphs = EAGER
+    """Runs steps; not saved."""
 
     lam: Tensor
+    """The current hyperparameters (n,), as logits."""
     learner: L
+    """The weights and their optimizer."""
     train_stream: BatchStream
+    """Batches of D_T."""
     generator: torch.Generator
+    """Generator of all random numbers of the search."""
     totals: EpochTotals
+    """Sums over the current epoch."""
     step: int = 0
+    """Training steps so far."""
 
     @classmethod
-    def of(
-        cls, problem: SearchProblem, lam: Tensor, learner: L, **further: Any
-    ) -> Self:
-        """The state before the first step. further: fields of a subclass."""
+    def of(cls, problem: SearchProblem, lam: Tensor, learner: L, **fields: Any) -> Self:
+        """The state before the first step.
+
+        Args:
+            problem: The problem of the search.
+            lam: The hyperparameters (n,), as logits.
+            learner: The weights and their optimizer.
+            fields: Fields of a subclass.
+        """
         stream = problem.train_stream()
         totals = EpochTotals(*torch.zeros(5, device=problem.device).unbind())
         return cls(
@@ -234,7 +263,7 @@ class SearchState(Generic[L]):
             train_stream=stream,
             generator=problem.generator(),
             totals=totals,
-            **further,
+            **fields,
         )
 
     @property

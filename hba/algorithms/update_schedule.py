@@ -30,19 +30,24 @@ copies.
 
 @dataclass(frozen=True)
 class UpdateSchedule:
-    """When policy steps happen: in_a_row of them after every train_steps training
-    steps, once the warm-up is over.
+    """When policy steps happen: after every train_steps training steps.
 
-    stride: approximate largest move of a logit in one step; 0 if unknown. tried_steps:
-    the fewest policy steps known to be enough; 0 if unknown, as for the selections of a
-    population. steps_per_epoch: training steps of an epoch.
+    They begin once the warm-up is over. steps_per_epoch, an argument of the methods, is
+    the number of training steps of an epoch.
     """
 
     train_steps: int
+    """Training steps between policy steps."""
     in_a_row: int = 1
+    """Policy steps in a row."""
     warm_up_epochs: int = 0
+    """Epochs before the first policy step."""
     stride: float = 0.0
+    """Approximate largest move of a logit in one step; 0 if unknown."""
     tried_steps: int = TRIED_STEPS
+    """The fewest policy steps known to be enough; 0 if unknown, as for the selections
+    of a population.
+    """
 
     def policy_steps(self, epochs: int, steps_per_epoch: int) -> int:
         """Number of policy steps in the first epochs of a search."""

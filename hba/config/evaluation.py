@@ -43,8 +43,13 @@ _OF_BASELINE = (
 )
 _IN_PIXELS = ("crop_padding", "cutout_size")
 INHERITED = (
-    *(*_OF_TRAINING, *OF_OPTIMIZER, *OF_WEIGHTS),
-    *(*_OF_IMAGES, *_OF_THESE_IMAGES, *COLUMN_SETTINGS, *_OF_BASELINE),
+    *_OF_TRAINING,
+    *OF_OPTIMIZER,
+    *OF_WEIGHTS,
+    *_OF_IMAGES,
+    *_OF_THESE_IMAGES,
+    *COLUMN_SETTINGS,
+    *_OF_BASELINE,
 )
 """Settings that are by default those of the search."""
 
@@ -91,18 +96,26 @@ class EvaluationConfig(TrainingConfig):
         *,
         has_own_network: bool = False,
     ) -> Self:
-        """The settings of the search that made a schedule, if they apply, overridden by
-        `settings`.
+        """The settings of the search that made a schedule, if they apply.
 
-        In between comes the preset, or without one, Table 11 for a dataset of the
-        paper. has_own_network: a network is given instead of `model`. SettingsError for
-        settings that an evaluation lacks, and if a network is missing.
+        They are overridden by the preset, or without one, by Table 11 for a dataset of
+        the paper, and then by `settings`.
+
+        Args:
+            searched: Settings of the search.
+            settings: Settings of the evaluation.
+            preset: Name of a preset.
+            has_own_network: Whether a network is given instead of `model`.
+
+        Raises:
+            SettingsError: For settings that an evaluation lacks, and if a network is
+                missing.
         """
-        given = resolved_data(settings)
-        if "val_size" in given:
+        resolved = resolved_data(settings)
+        if "val_size" in resolved:
             raise SettingsError("an evaluation has no validation split; omit val_size")
         if (
-            not (preset or has_own_network or "model" in given)
+            not (preset or has_own_network or "model" in resolved)
             and searched.get("model", "") is None
         ):
             raise SettingsError(
@@ -114,41 +127,40 @@ class EvaluationConfig(TrainingConfig):
             if preset
             else searched.get("data", "digits")
         )
-        data = given.get("data") or default
-        taken = inherited(
+        data = resolved.get("data") or default
+        earlier_values = inherited(
             searched,
-            given,
+            resolved,
             data,
             has_preset=preset is not None,
             has_own_network=has_own_network,
         )
-        known = {**taken, **given}
+        combined = {**earlier_values, **resolved}
         if preset is not None:
-            taken |= values_of(preset, EVALUATION_PRESETS, data, given)
+            earlier_values |= values_of(preset, EVALUATION_PRESETS, data, resolved)
         elif (
-            known.get("optimizer", SGD) == SGD
-            and source_of_weights(known.get("pretrained")) is None
+            combined.get("optimizer", SGD) == SGD
+            and source_of_weights(combined.get("pretrained")) is None
         ):
             # The network is the one of the search.
             of_paper = EVALUATION_PRESETS.get(DEFAULT_EVALUATIONS.get(data, ""), {})
-            taken |= {
+            earlier_values |= {
                 name: value
                 for name, value in of_paper.items()
                 if name not in ("data", "model")
             }
-        return cls.make({**taken, **given})
+        return cls.make({**earlier_values, **resolved})
 
 
 def inherited(
     earlier: Values,
-    given: Values,
+    settings: Values,
     data: str,
     *,
     has_preset: bool = False,
     has_own_network: bool = False,
 ) -> dict[str, Any]:
-    """The settings of an earlier run that apply to another run on these data, in
-    addition to the given ones.
+    """The settings of an earlier run that apply to another run.
 
     Learning rate and weight decay belong to the optimizer, pretrained weights to the
     network: if another one is given, they have its defaults. A preset trains with SGD,
@@ -157,14 +169,25 @@ def inherited(
     Settings of images do not apply to another dataset. A folder may have moved, so
     other data of your own keep them, except for classes, levels, and columns if the
     format has none. Sizes in pixels scale with the image size.
+
+    Args:
+        earlier: Settings of the earlier run.
+        settings: Settings given for the other run.
+        data: The data of the other run.
+        has_preset: Whether the other run has a preset.
+        has_own_network: Whether a network is given instead of `model`.
+
+    Returns:
+        The settings that apply, in addition to the given ones.
     """
-    optimizer, model = earlier.get("optimizer", SGD), earlier.get("model")
-    chosen = given.get("optimizer", SGD if has_preset else optimizer)
+    optimizer = earlier.get("optimizer", SGD)
+    model = earlier.get("model")
+    chosen = settings.get("optimizer", SGD if has_preset else optimizer)
     has_same_model = (
-        not (has_own_network or has_preset) and given.get("model", model) == model
+        not (has_own_network or has_preset) and settings.get("model", model) == model
     )
     has_weights = (
-        source_of_weights(given.get("pretrained", earlier.get("pretrained")))
+        source_of_weights(settings.get("pretrained", earlier.get("pretrained")))
         is not None
     )
     names = [
@@ -182,62 +205,75 @@ def inherited(
             "table",
             "saved",
         )
-        has_baseline = has_preset or given.get("baseline") or given.get("baseline_like")
+        has_baseline = (
+            has_preset or settings.get("baseline") or settings.get("baseline_like")
+        )
         names += [
             *_OF_IMAGES,
             *(_OF_THESE_IMAGES if data == before else ()),
             *(COLUMN_SETTINGS if has_columns else ()),
             *(() if has_baseline else _OF_BASELINE),
         ]
-    found = {name: earlier[name] for name in names if name in earlier}
+    values = {name: earlier[name] for name in names if name in earlier}
     if has_own_network or model is None:
         # The model of a run with a network of the user's own is None.
-        found.pop("model", None)
-    size, given_size = found.get("image_size"), given.get("image_size")
+        values.pop("model", None)
+    size = values.get("image_size")
+    given_size = settings.get("image_size")
     if isinstance(size, int) and isinstance(given_size, int):
-        found |= {
-            name: round(found[name] * (given_size / size))
+        values |= {
+            name: round(values[name] * (given_size / size))
             for name in _IN_PIXELS
-            if found.get(name)
+            if values.get(name)
         }
-    return found
+    return values
 
 
 def of_earlier_run(
-    earlier: Values, given: Values, *, has_own_network: bool = False
+    earlier: Values, settings: Values, *, has_own_network: bool = False
 ) -> dict[str, Any]:
-    """Settings of an earlier run for a new one: all but the device, and what does not
-    apply. given: resolved_data.
+    """The settings of an earlier run for a new one: all but the device that apply.
+
+    Args:
+        earlier: Settings of the earlier run.
+        settings: Settings given for the new run, as resolved_data returns them.
+        has_own_network: Whether a network is given instead of `model`.
     """
-    data = given.get("data") or earlier.get("data", "digits")
-    taken = inherited(earlier, given, data, has_own_network=has_own_network)
-    others = (
+    data = settings.get("data") or earlier.get("data", "digits")
+    applicable = inherited(earlier, settings, data, has_own_network=has_own_network)
+    excluded = (
         "device",
         *INHERITED,
-        *(() if "split_seed" in taken else ("train_size", "val_size")),
+        *(() if "split_seed" in applicable else ("train_size", "val_size")),
     )
     return {
-        **{name: value for name, value in earlier.items() if name not in others},
-        **taken,
+        **{name: value for name, value in earlier.items() if name not in excluded},
+        **applicable,
     }
 
 
 def values_of(
-    preset: str, presets: Mapping[str, Values], data: Any, given: Values
+    preset: str, presets: Mapping[str, Values], data: Any, settings: Values
 ) -> dict[str, Any]:
     """The values of a preset for these data.
 
     Your own data have the baseline augmentation of the preset's dataset, unless another
     is given, but not its list of classes. Values that suit SGD only are omitted with
     another optimizer.
+
+    Args:
+        preset: Name of the preset.
+        presets: The presets to choose from.
+        data: The data.
+        settings: Settings given by the user.
     """
     values = dict(find_preset(preset, presets))
-    if given.get("optimizer", SGD) not in SGDS:
+    if settings.get("optimizer", SGD) not in SGDS:
         values = {
             name: value for name, value in values.items() if name not in OF_OPTIMIZER
         }
     if data != values["data"]:
         values.pop("classes", None)
-    if data in DATASET_NAMES or given.get("baseline"):
+    if data in DATASET_NAMES or settings.get("baseline"):
         return values
     return {**values, "baseline_like": values["data"]}

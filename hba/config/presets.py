@@ -11,8 +11,15 @@ from hba.utils.text import unknown
 Settings = Mapping[str, Any]
 
 _SEARCH = (
-    *("data", "train_size", "val_size", "model", "epochs", "batch_size"),
-    *("learning_rate", "weight_decay", "lambda_learning_rate"),
+    "data",
+    "train_size",
+    "val_size",
+    "model",
+    "epochs",
+    "batch_size",
+    "learning_rate",
+    "weight_decay",
+    "lambda_learning_rate",
 )
 _OF_TARGET = (40_000, 10_000)
 _TABLE_10 = {

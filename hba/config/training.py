@@ -48,27 +48,25 @@ LEAST_EPOCHS = 30
 _WITH_ADAMW: Mapping[str, float] = {"learning_rate": 0.001, "weight_decay": 0.05}
 OF_OPTIMIZER = tuple(_WITH_ADAMW)
 """Settings whose values suit one kind of optimizer only."""
-OFF, ZERO = (
-    DefaultText("by dataset, off for a folder"),
-    DefaultText("by dataset, 0 (off) for a folder"),
-)
+OFF = DefaultText("by dataset, off for a folder")
+ZERO = DefaultText("by dataset, 0 (off) for a folder")
 
 
-def source_of_weights(given: Any) -> Any:
+def source_of_weights(source: Any) -> Any:
     """Normalize the setting `pretrained`: True means timm, False means none; files
     become absolute paths.
     """
-    if isinstance(given, bool):
-        given = TIMM if given else None
-    if given in (None, "none", TIMM):
-        return None if given == "none" else given
-    return str(Path(given).resolve()) if isinstance(given, str | Path) else given
+    if isinstance(source, bool):
+        source = TIMM if source else None
+    if source in (None, "none", TIMM):
+        return None if source == "none" else source
+    return str(Path(source).resolve()) if isinstance(source, str | Path) else source
 
 
-def _known(kind: str, names: Collection[str]) -> AfterValidator:
+def _one_of(category: str, names: Collection[str]) -> AfterValidator:
     def check(name: str) -> str:
         if name not in names:
-            raise SettingsError(unknown(kind, name, names))
+            raise SettingsError(unknown(category, name, names))
         return name
 
     return AfterValidator(check)
@@ -84,13 +82,13 @@ Color = Annotated[tuple[float, ...], BeforeValidator(color)]
 DeviceName = Annotated[str, AfterValidator(check_device_name)]
 _PART = f"({NOTHING}|{ALL_BUT_HEAD}|[1-9][0-9]*)({re.escape(AND_STATISTICS)})?"
 FrozenPart = Annotated[str, BeforeValidator(str), Field(pattern=f"^{_PART}$")]
-Sharing = Annotated[str, _known("sharing", SHARING)]
-DatasetName = Annotated[str, _known("dataset", DATASET_NAMES)]
+Sharing = Annotated[str, _one_of("sharing", SHARING)]
+DatasetName = Annotated[str, _one_of("dataset", DATASET_NAMES)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Starts = Annotated[dict[str, Finite], BeforeValidator(pairs)]
 Ranges = Annotated[
     dict[str, tuple[Finite, Finite]],
-    BeforeValidator(lambda given: pairs(given, "NAME=FIRST:LAST")),
+    BeforeValidator(lambda ranges: pairs(ranges, "NAME=FIRST:LAST")),
 ]
 
 
@@ -187,11 +185,11 @@ class TrainingConfig(DataConfig):
         """The dataset's baseline augmentation, overridden by the settings here."""
         dataset = self.baseline_like or self.data
         if self.baseline == "none":
-            own = Baseline()
+            baseline = Baseline()
         elif self.baseline == "auto" and dataset not in DATASET_NAMES:
-            own = PHOTOGRAPHS.scaled(self.side / PHOTOGRAPHS_SIDE)
+            baseline = PHOTOGRAPHS.scaled(self.side / PHOTOGRAPHS_SIDE)
         else:
-            own = BASELINES.get(dataset, Baseline()).scaled(
+            baseline = BASELINES.get(dataset, Baseline()).scaled(
                 self.side / NATIVE_IMAGE_SIZES.get(dataset, self.side)
             )
         set_here = {
@@ -199,7 +197,7 @@ class TrainingConfig(DataConfig):
             for field in dataclasses.fields(Baseline)
         }
         return dataclasses.replace(
-            own,
+            baseline,
             **{name: value for name, value in set_here.items() if value is not None},
         )
 
@@ -234,17 +232,17 @@ class TrainingConfig(DataConfig):
         """
         if self.pretrained is None or self.standardize_by == "images":
             return None
-        found = timm_config(self.model)
-        return tuple(found.mean), tuple(found.std)
+        network_config = timm_config(self.model)
+        return tuple(network_config.mean), tuple(network_config.std)
 
     @pydantic.model_validator(mode="before")
     @classmethod
-    def _go_with_optimizer(cls, given: Any) -> Any:
+    def _go_with_optimizer(cls, settings: Any) -> Any:
         """Set the defaults of AdamW. The defaults of the fields are those of SGD."""
         return (
-            {**_WITH_ADAMW, **given}
-            if isinstance(given, dict) and given.get("optimizer") == "adamw"
-            else given
+            {**_WITH_ADAMW, **settings}
+            if isinstance(settings, dict) and settings.get("optimizer") == "adamw"
+            else settings
         )
 
     @pydantic.model_validator(mode="after")
@@ -344,9 +342,8 @@ class CommonSearchConfig(TrainingConfig):
 
     @pydantic.model_validator(mode="after")
     def _check_search(self) -> Self:
-        if not self.tunes_operations and (
-            idle := "start" if self.start else "ranges" if self.ranges else ""
-        ):
+        if not self.tunes_operations and (self.start or self.ranges):
+            idle = "start" if self.start else "ranges"
             raise SettingsError(
                 f"{idle} has no effect if no operations are tuned; omit it"
             )

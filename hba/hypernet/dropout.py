@@ -17,35 +17,45 @@ channels.
 
 
 class TunedRates(NamedTuple):
-    """columns: name of each dropout module to the column of its rate. decode: maps
-    lambda (..., n) to values.
-    """
+    """Dropout rates that a search tunes."""
 
     columns: Mapping[str, int]
+    """Name of each dropout module to the column of its rate."""
     decode: Callable[[Tensor], Tensor]
+    """Maps lambda (..., n) to values."""
 
 
 class RatedDropout(nn.Module):
-    """Base class of your own dropouts with a tuned rate, which may differ within a
-    batch. Subclasses define `dropped`.
+    """Base class of your own dropouts with a tuned rate.
 
-    p: the rate in [0, 1]. of_batch: whether the whole batch shares one rate, because
-    the same units are dropped for it.
+    The rate may differ within a batch. Subclasses define `dropped`.
+
+    Args:
+        p: The rate in [0, 1].
     """
 
     of_batch = False
+    """Whether the whole batch shares one rate, because the same units are dropped for
+    it.
+    """
 
     def __init__(self, p: float = 0.0) -> None:
         super().__init__()
         self.p = p
 
-    def dropped(self, x: Any, *further: Any, rate: Tensor) -> Any:
-        """Apply dropout to x. rate: () or (B,), one for each example."""
+    def dropped(self, x: Any, *other_inputs: Any, rate: Tensor) -> Any:
+        """Apply dropout to x.
+
+        Args:
+            x: The input.
+            other_inputs: Other arguments of the module.
+            rate: Rate () or (B,), one for each example.
+        """
         raise NotImplementedError
 
-    def forward(self, x: Any, *further: Any) -> Any:
+    def forward(self, x: Any, *other_inputs: Any) -> Any:
         return (
-            self.dropped(x, *further, rate=torch.tensor(self.p))
+            self.dropped(x, *other_inputs, rate=torch.tensor(self.p))
             if self.training and self.p
             else x
         )
@@ -55,15 +65,21 @@ class RatedDropout(nn.Module):
 
 
 def scaled_mask(shape: Sequence[int], rate: Tensor) -> Tensor:
-    """0 with probability `rate`, otherwise 1 / (1 - rate), drawn from torch's default
-    generator.
+    """0 with probability `rate`, otherwise 1 / (1 - rate).
 
-    rate: a tensor with as many dimensions as the shape, or with none. A rate of 1 keeps
-    nothing.
+    It is drawn from torch's default generator.
+
+    Args:
+        shape: Shape of the mask.
+        rate: A tensor with as many dimensions as the shape, or with none. A rate of 1
+            keeps nothing.
     """
-    first, *others = shape
+    first, *other_sizes = shape
     drawn = draw_then_shard(
-        first, lambda n: torch.rand(n, *others, device=rate.device, dtype=rate.dtype)
+        first,
+        lambda n_drawn: torch.rand(
+            n_drawn, *other_sizes, device=rate.device, dtype=rate.dtype
+        ),
     )
     kept = drawn >= rate
     return kept / (1 - rate).clamp(min=torch.finfo(rate.dtype).eps)
@@ -83,13 +99,13 @@ class TunedDropout(nn.Module):
         self.column = column
         self.context = context
 
-    def forward(self, x: Any, *further: Any) -> Any:
+    def forward(self, x: Any, *other_inputs: Any) -> Any:
         """x: (B, ...), or the input of a RatedDropout."""
         if not self.training:
             return x
         values = self.context.values
         if isinstance(self.layer, RatedDropout):
-            return self.layer.dropped(x, *further, rate=values[..., self.column])
+            return self.layer.dropped(x, *other_inputs, rate=values[..., self.column])
         if values.ndim == 2 and len(values) != len(x):
             problem = (
                 f"the dropout {self.name!r} gets {len(x)} rows for {len(values)} images"

@@ -35,21 +35,25 @@ from torch.autograd import forward_ad
 
 
 class LambdaContext:
-    """lam: lambda for hyper-layers. values: in natural units, for dropouts. All are
-    None outside of a forward pass.
+    """What hyper-layers and tuned dropouts need during a forward pass.
 
-    eps (B, n): a move from the center, given instead of lambda; dual numbers carry the
-    change of outputs along it.
+    All are None outside of a forward pass.
     """
 
     lam: Any = None
+    """lambda for hyper-layers."""
     eps: Tensor | None = None
+    """A move (B, n) from the center, given instead of lambda. Dual numbers carry the
+    change of outputs along it.
+    """
     values: Any = None
+    """Values in natural units, for dropouts."""
 
 
 def modulated(phi_0: Tensor, phi_U: Tensor, phi_V: Tensor, lam: Tensor) -> Tensor:
-    """phi_0 + diag(phi_V lam) phi_U for one lam (n,) (eq. 10); weights may have any
-    dimensions after the rows.
+    """phi_0 + diag(phi_V lam) phi_U for one lam (n,) (eq. 10).
+
+    Weights may have any dimensions after the rows.
     """
     scale = phi_V @ lam
     return phi_0 + scale.reshape(-1, *[1] * (phi_0.ndim - 1)) * phi_U
@@ -91,10 +95,10 @@ class HyperLayer(nn.Module):
         phi_U.
         """
         self.affine_names.append(name)
-        for part, value in zip(
+        for suffix, value in zip(
             "0UV", (phi_0, phi_U, phi_0.new_zeros(len(phi_0), self.n)), strict=True
         ):
-            self.register_parameter(f"{name}_{part}", _parameter(value))
+            self.register_parameter(f"{name}_{suffix}", _parameter(value))
 
     def phi(self, name: str) -> tuple[Tensor, Tensor, Tensor]:
         return (
@@ -142,14 +146,14 @@ class HyperLinear(HyperLayer):
         # The layer's settings; the hyper-layer has the weights.
         self.template = copy.deepcopy(layer)
         bound = 1 / math.sqrt(layer.weight[0].numel())
-        for name, own in layer.named_parameters():
+        for name, parameter in layer.named_parameters():
             self.template.register_parameter(name, None)
             self.add_affine(
                 name,
-                own,
-                torch.empty(own.shape)
+                parameter,
+                torch.empty(parameter.shape)
                 .uniform_(-bound, bound, generator=generator)
-                .to(own),
+                .to(parameter),
             )
         if layer.bias is None:
             self.bias_0 = self.bias_U = self.bias_V = None
@@ -201,8 +205,10 @@ class HyperLinear(HyperLayer):
                 (eps @ self.bias_V.T) * self.bias_U, change
             )
         # If the input is a dual number, its change has already changed y through phi_0.
-        value, own = forward_ad.unpack_dual(y)
-        return forward_ad.make_dual(value, change if own is None else own + change)
+        value, own_change = forward_ad.unpack_dual(y)
+        return forward_ad.make_dual(
+            value, change if own_change is None else own_change + change
+        )
 
     def to_module(self, lam: Tensor) -> nn.Module:
         layer = copy.deepcopy(self.template)
@@ -269,14 +275,17 @@ def can_be_replaced(layer: nn.Module) -> bool:
         not layer.affine or is_batch_norm_act(layer)
     ):
         return layer.affine
-    kind = next(
-        kind
-        for kind in (nn.Conv2d, nn.BatchNorm2d, nn.Linear)
-        if isinstance(layer, kind)
+    layer_class = next(
+        layer_class
+        for layer_class in (nn.Conv2d, nn.BatchNorm2d, nn.Linear)
+        if isinstance(layer, layer_class)
     )
-    methods = ("forward", "_conv_forward") if kind is nn.Conv2d else ("forward",)
-    own = getattr(layer, "computes_as", type(layer))
-    if any(getattr(own, method) is not getattr(kind, method) for method in methods):
+    methods = ("forward", "_conv_forward") if layer_class is nn.Conv2d else ("forward",)
+    computing_class = getattr(layer, "computes_as", type(layer))
+    if any(
+        getattr(computing_class, method) is not getattr(layer_class, method)
+        for method in methods
+    ):
         return False
     return all(name in ("weight", "bias") for name, _ in layer.named_parameters())
 

@@ -13,21 +13,25 @@ from hba.hypernet.sharing import layers_to_replace
 
 
 class HyperNetwork(nn.Module):
-    """F(x; theta(lambda)): a copy of the network with hyper-layers in place of layers
-    that a sharing strategy chooses.
+    """F(x; theta(lambda)): a copy of a network with hyper-layers in place of layers.
 
     At the start, theta does not depend on lambda and equals the model's weights.
 
-    center (n,): the lambda at which theta is phi_0; the layers get lambda - center.
-    With zero, this is the paper's hypernetwork. With the current lambda of a search, it
-    is the centered one (Delta-STN, eq. 3.1 and 3.14): phi_0 are the current weights,
-    and phi_U and phi_V only their response to a change of lambda.
-
-    n: number of hyperparameters. sharing: a key of SHARING. generator: for the
-    directions phi_U; None uses seed 0. rates: of dropout modules with tuned rates.
+    Args:
+        model: The network to copy.
+        n: Number of hyperparameters.
+        sharing: A key of SHARING, the strategy that chooses the layers.
+        generator: For the directions phi_U; None uses seed 0.
+        rates: Of dropout modules with tuned rates.
     """
 
     center: Tensor
+    """The lambda (n,) at which theta is phi_0; the layers get lambda - center.
+
+    With zero, this is the paper's hypernetwork. With the current lambda of a search, it
+    is the centered one (Delta-STN, eq. 3.1 and 3.14): phi_0 are the current weights,
+    and phi_U and phi_V only their response to a change of lambda.
+    """
 
     def __init__(
         self,
@@ -57,10 +61,13 @@ class HyperNetwork(nn.Module):
             _replace(self.model, layer, TunedDropout(layer, name, column, self.context))
 
     def forward(self, x: Any, lam: Tensor) -> Any:
-        """The network's output for x (length B) at lam, (n,) for all images or (B, n)
-        with one row per image.
+        """The network's output at lambda.
 
         No gradient flows through the rates of dropout.
+
+        Args:
+            x: Input of length B.
+            lam: lambda, (n,) for all images or (B, n) with one row per image.
         """
         if lam.shape not in ((self.n,), (len(x), self.n)):
             raise SettingsError(
@@ -71,11 +78,17 @@ class HyperNetwork(nn.Module):
         return self._through_door(x, lam)
 
     def first_order(self, x: Any, lam_rows: Tensor) -> Any:
-        """The output for x (length B) at the center, and its derivative along lam_rows
-        (B, n) minus the center, as dual numbers of a forward_ad.dual_level.
+        """The output at the center, and its derivative along lambda minus the center.
 
         Only phi_U and phi_V get gradients from the derivative. Dropout uses the rates
         of lam_rows.
+
+        Args:
+            x: Input of length B.
+            lam_rows: lambda (B, n).
+
+        Returns:
+            Dual numbers of a forward_ad.dual_level.
         """
         self.context.eps = lam_rows - self.center
         return self._through_door(x, lam_rows)
@@ -119,15 +132,19 @@ class HyperNetwork(nn.Module):
         graph.
         """
         layers = self._hyper_layers()
-        own = {
+        replaced_ids = {
             id(parameter)
             for layer in layers
             for parameter in layer.parameters(recurse=False)
         }
         shared = [
-            one for one in self.parameters() if one.requires_grad and id(one) not in own
+            parameter
+            for parameter in self.parameters()
+            if parameter.requires_grad and id(parameter) not in replaced_ids
         ]
-        of_shared = sum((one.square().sum() for one in shared), lam.new_zeros(()))
+        of_shared = sum(
+            (parameter.square().sum() for parameter in shared), lam.new_zeros(())
+        )
         return sum(
             (layer.squared_norm(lam - self.center) for layer in layers),
             of_shared.expand(len(lam)),
@@ -152,9 +169,9 @@ class HyperNetwork(nn.Module):
         """
         response = {id(parameter) for parameter in self.response_parameters()}
         return {
-            name: one
-            for name, one in self.named_parameters()
-            if id(one) not in response
+            name: parameter
+            for name, parameter in self.named_parameters()
+            if id(parameter) not in response
         }
 
     def _hyper_layers(self) -> list[HyperLayer]:

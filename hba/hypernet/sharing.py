@@ -20,13 +20,14 @@ from hba.hypernet.layers import can_be_replaced
 
 
 class Strategy(NamedTuple):
-    """All layers of some kinds, or only the first of them. last_linear: includes the
-    last linear layer.
-    """
+    """All layers of some classes, or only the first of them."""
 
     kinds: tuple[type[nn.Module], ...]
+    """The classes of the layers."""
     first_only: bool = False
+    """Whether only the first layer is chosen."""
     last_linear: bool = False
+    """Whether the last linear layer can be chosen."""
 
 
 SHARING: Mapping[str, Strategy] = {
@@ -46,18 +47,23 @@ Delta-STN (Bae and Grosse 2020).
 def layers_to_replace(model: nn.Module, sharing: str) -> list[str]:
     """Names of the modules that get a hyper-layer.
 
-    Raises SettingsError if the strategy is unknown, if it finds no layer in this
-    network, or if it finds a layer that no hyper-layer can replace or that shares its
-    weights with another layer.
+    Args:
+        model: The network.
+        sharing: Name of the strategy.
+
+    Raises:
+        SettingsError: If the strategy is unknown, if it finds no layer in this network,
+            or if it finds a layer that no hyper-layer can replace or that shares its
+            weights with another layer.
     """
     if sharing not in SHARING:
         raise SettingsError(f"unknown sharing {sharing!r}; known: {', '.join(SHARING)}")
     chosen, problem = _chosen(model, SHARING[sharing])
     if problem:
-        known = ", ".join(working_strategies(model)) or "none"
+        working = ", ".join(working_strategies(model)) or "none"
         remedy = (
-            f"sharing that works here: {known}; the algorithms lookahead and population"
-            " need none"
+            f"sharing that works here: {working}; the algorithms lookahead and"
+            " population need none"
         )
         raise SettingsError(
             f"sharing {sharing!r} {problem} in {type(model).__name__}; {remedy}"
@@ -81,16 +87,16 @@ def _chosen(model: nn.Module, strategy: Strategy) -> tuple[list[str], str | None
     them; None if they can.
     """
     layers = {
-        name: one
-        for name, one in model.named_modules()
-        if name and not isinstance(one, OutputOfAttention)
+        name: module
+        for name, module in model.named_modules()
+        if name and not isinstance(module, OutputOfAttention)
     }
     linear = [name for name, layer in layers.items() if isinstance(layer, nn.Linear)]
     left_out = () if strategy.last_linear else linear[-1:]
     trained = [
         name
         for name, layer in layers.items()
-        if all(one.requires_grad for one in layer.parameters())
+        if all(parameter.requires_grad for parameter in layer.parameters())
     ]
     chosen = [
         name
@@ -99,23 +105,23 @@ def _chosen(model: nn.Module, strategy: Strategy) -> tuple[list[str], str | None
     ]
     chosen = chosen[:1] if strategy.first_only else chosen
     if not chosen:
-        return (
-            chosen,
-            (
-                f"needs a {' or '.join(kind.__name__ for kind in strategy.kinds)} that"
-                " is trained"
-            ),
+        class_names = " or ".join(
+            layer_class.__name__ for layer_class in strategy.kinds
         )
+        return chosen, f"needs a {class_names} that is trained"
     # A hyper-layer has its own weights, so tied weights would no longer be tied.
     uses = Counter(
-        id(one)
+        id(parameter)
         for module in model.modules()
-        for one in module.parameters(recurse=False)
+        for parameter in module.parameters(recurse=False)
     )
     for name in chosen:
         if not can_be_replaced(layers[name]):
             return chosen, f"cannot replace {name!r}, a {type(layers[name]).__name__}"
-        if any(uses[id(one)] > 1 for one in layers[name].parameters(recurse=False)):
+        if any(
+            uses[id(parameter)] > 1
+            for parameter in layers[name].parameters(recurse=False)
+        ):
             return (
                 chosen,
                 (

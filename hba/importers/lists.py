@@ -59,8 +59,14 @@ None without magnitude.
 
 
 def policy_of_list(text: str, name: str | None = None) -> tuple[SubPolicy, ...]:
-    """The sub-policies of a text. Raises one of MALFORMED for anything else. name: the
-    list, if there are several.
+    """The sub-policies of a text.
+
+    Args:
+        text: The text.
+        name: Name of the list, if there are several.
+
+    Raises:
+        ScheduleError: For anything else, or one of MALFORMED.
     """
     lists = lists_in(text)
     if not lists:
@@ -87,7 +93,7 @@ def lists_in(text: str) -> dict[str, Any]:
     """Lists of lists in JSON or Python, by the name of their variable or function, or
     "". No code is run.
     """
-    found = {}
+    lists = {}
     with contextlib.suppress(*MALFORMED):
         for name, node in _named(ast.parse(text.strip()).body):
             with contextlib.suppress(*MALFORMED):
@@ -97,8 +103,8 @@ def lists_in(text: str) -> dict[str, Any]:
                     and value
                     and isinstance(value[0], list | tuple)
                 ):
-                    found[name] = value
-    return found
+                    lists[name] = value
+    return lists
 
 
 def _named(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:

@@ -67,17 +67,21 @@ _LINE = pydantic.TypeAdapter(tuple[Any, Any, Any, pydantic.StrictInt, Numbers, N
 def pba_schedule(
     text: str, file: str, epochs: int, fill: tuple[float, ...]
 ) -> Schedule:
-    """The schedule of a PBA log over the epochs that PBA searched, with one policy per
-    epoch, in the space `pba`.
+    """The schedule of a PBA log over the epochs that PBA searched.
 
-    file: the log's name, for the provenance. fill: colour in [0, 1] of what geometric
-    operations and Cutout uncover. Raises ScheduleError, which names the line, for a
-    text that is not such a log.
+    It has one policy per epoch, in the space `pba`.
+
+    Args:
+        text: The log.
+        file: The log's name, for the provenance.
+        epochs: Number of epochs that PBA searched.
+        fill: Color in [0, 1] of what geometric operations and Cutout uncover.
+
+    Raises:
+        ScheduleError: For a text that is not such a log; it names the line.
     """
-    (lengths, policies), space = (
-        zip(*pba_segments(text, epochs), strict=True),
-        SPACES["pba"],
-    )
+    lengths, policies = zip(*pba_segments(text, epochs), strict=True)
+    space = SPACES["pba"]
     rows = [
         [values[name] for name in space.names]
         for values in map(natural_values, policies)
@@ -92,10 +96,22 @@ def pba_schedule(
 
 
 def pba_segments(text: str, epochs: int) -> list[tuple[int, Numbers]]:
-    """Epochs of each policy of a log, `epochs` in all; 0 if replaced at once. Raises
-    ScheduleError for another text.
+    """The policies of a log with their numbers of epochs.
+
+    Args:
+        text: The log.
+        epochs: Number of epochs that PBA searched.
+
+    Returns:
+        Epochs of each policy, `epochs` in all, and the policy; 0 epochs if it was
+        replaced at once.
+
+    Raises:
+        ScheduleError: For another text.
     """
-    starts, policies, last = [0], [], None
+    starts = [0]
+    policies: list[Numbers] = []
+    last = None
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
@@ -106,7 +122,8 @@ def pba_segments(text: str, epochs: int) -> list[tuple[int, Numbers]]:
         except MALFORMED as error:
             raise ScheduleError(f"line {number}: {problem_of(error)}") from None
         if cloned_trial != last:
-            starts, policies = [0], [old]
+            starts = [0]
+            policies = [old]
         starts.append(epoch)
         policies.append(new)
         last = trial
@@ -140,9 +157,11 @@ def natural_values(policy: Numbers) -> dict[str, float]:
     PBA also writes a level for Invert, Equalize and AutoContrast, but does not use it;
     it is left out.
     """
-    values, numbers = {}, iter(policy)
+    values = {}
+    numbers = iter(policy)
     for copy, (name, bounds) in itertools.product((1, 2), PBA_RANGES.items()):
-        values[f"{name}.{copy}.probability"], level = next(numbers) / 10, next(numbers)
+        values[f"{name}.{copy}.probability"] = next(numbers) / 10
+        level = next(numbers)
         if bounds is None:
             continue
         low, high = bounds

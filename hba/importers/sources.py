@@ -21,15 +21,16 @@ _OF_LISTS = ("Cutout's own grey, where borders are black: here both have one col
 
 
 class PolicySource(NamedTuple):
-    """A program whose policies can be imported.
-
-    kind: its name in errors. read: makes sub-policies of the text of a file, or of a
-    policy's name; None for PBA, which has schedules. notes: what hba does differently.
-    """
+    """A program whose policies can be imported."""
 
     kind: str
+    """Its name in errors."""
     read: Callable[..., tuple[SubPolicy, ...]] | None
+    """Makes sub-policies of the text of a file, or of a policy's name; None for PBA,
+    which has schedules.
+    """
     notes: tuple[str, ...] = ()
+    """What hba does differently."""
 
 
 SOURCES: Mapping[str, PolicySource] = {
@@ -51,39 +52,46 @@ def import_policy(
     fill: tuple[float, ...] | None = None,
     name: str | None = None,
 ) -> Schedule:
-    """Import a policy of another program as the closest schedule of hba; its provenance
-    says what differs.
+    """Import a policy of another program as the closest schedule of hba.
 
-    source: a name of SOURCES. given: a file, or the name of one of torchvision's
-    policies. epochs: number of epochs of the source's search, required for PBA; a fixed
-    policy is the same in all epochs, 1 by default. fill: colour in [0, 1] of uncovered
-    areas; black by default, PBA's own for PBA. name: the list, if a file has several.
+    The schedule's provenance says what differs.
 
-    Raises SettingsError for arguments that do not fit, and ScheduleError, which names
-    the file, for other files.
+    Args:
+        source: A name of SOURCES.
+        given: A file, or the name of one of torchvision's policies.
+        epochs: Number of epochs of the source's search, required for PBA; a fixed
+            policy is the same in all epochs, 1 by default.
+        fill: Color in [0, 1] of uncovered areas; black by default, PBA's own for PBA.
+        name: The list, if a file has several.
+
+    Raises:
+        SettingsError: For arguments that do not fit.
+        ScheduleError: For other files, which it names.
     """
     if source not in SOURCES:
         raise SettingsError(unknown("source of policies", source, SOURCES))
-    found, path, is_named = SOURCES[source], Path(given), source == "torchvision"
-    if found.read is None and epochs is None:
+    policy_source = SOURCES[source]
+    path = Path(given)
+    is_named = source == "torchvision"
+    if policy_source.read is None and epochs is None:
         raise SettingsError(
             f"epochs (--epochs) must be the number of epochs of the search of {source}"
         )
-    if name is not None and found.read is not policy_of_list:
+    if name is not None and policy_source.read is not policy_of_list:
         raise SettingsError(f"name has no effect on policies of {source}; remove it")
     epochs = 1 if epochs is None else whole_number("epochs", epochs)
-    with reading(path, found.kind):
+    with reading(path, policy_source.kind):
         text = str(given) if is_named else read_text(path)
-        if found.read is None:
+        if policy_source.read is None:
             return pba_schedule(
                 text, path.name, epochs, PBA_FILL if fill is None else fill
             )
         names = {} if name is None else {"list": name}
-        policy = found.read(text, *names.values())
+        policy = policy_source.read(text, *names.values())
         origin = {
             "algorithm": source,
             "source": text if is_named else path.name,
             **names,
         }
         fill = (0.0, 0.0, 0.0) if fill is None else fill
-        return fitted_schedule(policy, epochs, fill, origin, found.notes)
+        return fitted_schedule(policy, epochs, fill, origin, policy_source.notes)

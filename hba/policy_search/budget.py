@@ -27,8 +27,10 @@ PLANNED_SHARE = 0.85
 """Share of the remaining time to plan with; the rest is for saves, the report, and a
 machine that slows down.
 """
-MEASURED_SHARE, MOST_MEASURED_SECONDS = 0.05, 10.0
-"""Largest share of a budget, and largest number of seconds, for timing steps."""
+MEASURED_SHARE = 0.05
+"""Largest share of a budget for timing steps."""
+MOST_MEASURED_SECONDS = 10.0
+"""Largest number of seconds for timing steps."""
 
 Clock = Callable[[], float]
 
@@ -39,10 +41,18 @@ def within(
     context: ImageSearchContext,
     clock: Clock = time.monotonic,
 ) -> ImageSearchContext:
-    """The same search with as many epochs as fit into `seconds`, and a note on it.
+    """The same search with as many epochs as fit into a time, and a note on it.
 
-    began: by the clock. A step of the warm-up counts like a later one. Raises
-    SettingsError if too few epochs fit.
+    A step of the warm-up counts like a later one.
+
+    Args:
+        seconds: The time, counted from `began`.
+        began: When the time began, by the clock.
+        context: The search.
+        clock: Returns the time in seconds.
+
+    Raises:
+        SettingsError: If too few epochs fit.
     """
     config = context.config
     space = context.problem.space
@@ -55,9 +65,9 @@ def within(
         """Seconds from the first step on, with validations also after the first and the
         last epoch and each leg.
         """
-        sized = config.model_copy(update={"epochs": epochs})
-        total = algorithm.total_epochs(sized, space)
-        n_legs = len(algorithm.leg_epochs(sized, space))
+        candidate = config.model_copy(update={"epochs": epochs})
+        total = algorithm.total_epochs(candidate, space)
+        n_legs = len(algorithm.leg_epochs(candidate, space))
         return (
             total * batches * seconds_of_step
             + (total // every + 2 + 3 * n_legs) * seconds_of_validation
@@ -86,11 +96,19 @@ def within(
 def measured(
     context: ImageSearchContext, budget: float, clock: Clock
 ) -> tuple[float, float]:
-    """Mean seconds of a training step with its share of the policy steps, and of a pass
-    over all validation images.
+    """Time a training step and a validation.
 
     The first round of train_steps is slower and not counted, nor are those before steps
     run as CUDA graphs.
+
+    Args:
+        context: The search.
+        budget: The budget in seconds, of which timing takes a share.
+        clock: Returns the time in seconds.
+
+    Returns:
+        Mean seconds of a training step with its share of the policy steps, and of a
+        pass over all validation images.
     """
     config = context.config.algorithm.config_for_timing(context.config)
     algorithm = config.algorithm

@@ -17,27 +17,32 @@ from hba.utils.progress import ProgressBar, event_writer_class
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The plan of a search before its first step.
-
-    model: its name, or the class of your own network. epochs_done: of a resumed search.
-    batch_size: images, or words, of a training step. policy_steps: over all epochs.
-    notes: sentences to read before the search begins. regularizers: the tuned ones, by
-    name, with their current values in natural units. legs: name and epochs of each part
-    of a race.
-    """
+    """The plan of a search before its first step."""
 
     model: str
+    """Name of the network, or the class of your own."""
     n_parameters: int
+    """Number of parameters of the network."""
     device: str
+    """The device."""
     epochs: int
+    """Epochs of the search."""
     epochs_done: int
+    """Finished epochs of a resumed search."""
     steps_per_epoch: int
+    """Training steps of an epoch."""
     batch_size: int
+    """Images, or words, of a training step."""
     policy_steps: int
+    """Policy steps of all epochs."""
     folder: Path | None
+    """Folder of the run."""
     notes: tuple[str, ...]
+    """Sentences to read before the search begins."""
     regularizers: Mapping[str, float]
+    """The tuned regularizers, by name, with their current values in natural units."""
     legs: tuple[tuple[str, int], ...] = ()
+    """Name and epochs of each part of a race."""
 
     @property
     def leg_by_epoch(self) -> list[str]:
@@ -47,46 +52,60 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchPlan(Plan):
-    """The plan of a search on images. test_images: how many images of the folder or
-    data set are left for the test; 0 if the test images are separate, None if unknown
-    (images in memory). left_out: files that are not used. threads: of PyTorch on a CPU.
-    processes: how many share every batch. image_size: side of the network's input in
-    pixels.
-    """
+    """The plan of a search on images."""
 
     data: str
+    """Name of the data."""
     class_names: tuple[str, ...]
+    """Names of the classes."""
     train_images: int
+    """Number of training images."""
     val_images: int
+    """Number of validation images."""
     test_images: int | None
+    """How many images of the folder or data set are left for the test; 0 if the test
+    images are separate, None if unknown (images in memory).
+    """
     left_out: int
+    """Number of files that are not used."""
     threads: int
+    """Threads of PyTorch on a CPU."""
     processes: int
+    """How many processes share every batch."""
     image_size: int
+    """Side of the network's input in pixels."""
     operations: tuple[str, ...]
+    """Names of the operations."""
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """schedule: a policy for each finished epoch; None before the first. metrics: one
-    mapping for each finished epoch. finished: False if a callback stopped the search.
-    lam (n,): the final hyperparameters, as logits. network: the trained network for
-    lam. hypernetwork: hypernetwork.to_module(lam) returns the network for any other
-    lam; None for algorithms without one, such as `lookahead` and `population`. notes:
-    the sentences of SearchPlan.notes. report: the page in the folder; None without a
-    folder or a finished epoch, and if it failed. steps: on a GPU, how they ran.
-    """
+    """The result of a search."""
 
     schedule: Schedule | None = field(repr=False)
+    """A policy for each finished epoch; None before the first."""
     metrics: tuple[Mapping[str, float | None], ...] = field(repr=False)
+    """One mapping for each finished epoch."""
     finished: bool
+    """False if a callback stopped the search."""
     network: nn.Module = field(repr=False)
+    """The trained network for `lam`."""
     hypernetwork: HyperNetwork | None = field(repr=False)
+    """hypernetwork.to_module(lam) returns the network for any other lam; None for
+    algorithms without one, such as `lookahead` and `population`.
+    """
     lam: Tensor = field(repr=False)
+    """The final hyperparameters (n,), as logits."""
     folder: Path | None
+    """Folder of the run."""
     notes: tuple[str, ...] = field(default=(), repr=False)
+    """The sentences of SearchPlan.notes."""
     report: Path | None = None
+    """The page in the folder; None without a folder or a finished epoch, and if it
+    failed.
+    """
     steps: StepCounts | None = field(default=None, repr=False)
+    """On a GPU, how the steps ran."""
 
 
 class SearchCallback:
@@ -103,21 +122,32 @@ class SearchCallback:
     def started(
         self, step: int, total_steps: int, batch_size: int, n_epochs: int
     ) -> None:
-        """Called before the first step. step: above 0 for a resumed search. batch_size:
-        images, or words, of a step.
+        """Called before the first step.
+
+        Args:
+            step: The number of steps done, above 0 for a resumed search.
+            total_steps: Steps of the whole search.
+            batch_size: Images, or words, of a step.
+            n_epochs: Epochs of the whole search.
         """
 
     def step_done(self, step: int) -> None:
         """Called after training step `step`, counted from 1, and its policy steps."""
 
     def policy_noted(self, epoch: int, values: Mapping[str, float]) -> None:
-        """Called after an epoch, counted from 1. values: in natural units, such as of
-        `Rotate.1.magnitude`.
+        """Called after an epoch.
+
+        Args:
+            epoch: The epoch, counted from 1.
+            values: Values in natural units by name, such as `Rotate.1.magnitude`.
         """
 
     def epoch_done(self, metrics: Mapping[str, float | None]) -> None:
-        """Called after an epoch. metrics: with the keys of metrics.csv; None if this
-        epoch did not measure a value.
+        """Called after an epoch.
+
+        Args:
+            metrics: Metrics with the keys of metrics.csv; None if this epoch did not
+                measure a value.
         """
 
     def stop_requested(self) -> bool:

@@ -34,10 +34,15 @@ class RunFolder:
             )
 
     def write_config(
-        self, settings: Mapping[str, Any], own: Sequence[str] = ()
+        self, settings: Mapping[str, Any], replaced: Sequence[str] = ()
     ) -> None:
-        """Write config.json. own: settings that an object of the user replaces."""
-        content = {**settings, **({OWN: list(own)} if own else {})}
+        """Write config.json.
+
+        Args:
+            settings: All settings, as JSON values.
+            replaced: Settings that an object of the user replaces.
+        """
+        content = {**settings, **({OWN: list(replaced)} if replaced else {})}
         write_text(self.config, json.dumps(content, indent=2) + "\n")
 
     def save_metrics(self, metrics: Sequence[Mapping[str, float | None]]) -> None:
@@ -54,7 +59,12 @@ class RunFolder:
     def save_checkpoint(
         self, state: dict[str, Any], identity: Mapping[str, str]
     ) -> None:
-        """Write a checkpoint. identity: by name, what must be the same on resuming."""
+        """Write a checkpoint.
+
+        Args:
+            state: The state to save.
+            identity: By name, what must be the same on resuming.
+        """
         save_tensors(
             self.checkpoint,
             {"version": CHECKPOINT_VERSION, "identity": dict(identity), "state": state},
@@ -63,8 +73,11 @@ class RunFolder:
     def load_checkpoint(self, identity: Mapping[str, str]) -> dict[str, Any] | None:
         """Return the state in the checkpoint, on the CPU; None if nothing was saved.
 
-        Raises RunError if the file is broken, or if its version or its identity
-        differs.
+        Args:
+            identity: By name, what must be the same as when the run was begun.
+
+        Raises:
+            RunError: If the file is broken, or if its version or identity differs.
         """
         if not self.checkpoint.exists():
             return None

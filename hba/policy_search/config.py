@@ -86,47 +86,61 @@ class AlgorithmConfig(Settings):
 
     @classmethod
     def find_algorithm(cls, settings: Mapping[str, Any]) -> type[Algorithm]:
-        """The class that `algorithm` names, or is. Raises SettingsError if it is none,
-        or has the name of another.
+        """The class that the setting `algorithm` names, or is.
+
+        Args:
+            settings: Flat settings.
+
+        Raises:
+            SettingsError: If it is no algorithm, or has the name of another.
         """
-        given = settings.get("algorithm", cls.default_algorithm(settings))
-        kind = cls.algorithms.get(given) if isinstance(given, str) else given
-        if not (isinstance(kind, type) and issubclass(kind, Algorithm)):
+        value = settings.get("algorithm", cls.default_algorithm(settings))
+        algorithm_class = cls.algorithms.get(value) if isinstance(value, str) else value
+        if not (
+            isinstance(algorithm_class, type) and issubclass(algorithm_class, Algorithm)
+        ):
             names = ", ".join(map(repr, cls.algorithms))
             raise SettingsError(
                 f"algorithm must be one of {names}, or an hba.algorithms.Algorithm, got"
-                f" {given!r}"
+                f" {value!r}"
             )
-        name = getattr(kind, "name", None)
-        if not isinstance(name, str) or cls.algorithms.get(name, kind) is not kind:
+        name = getattr(algorithm_class, "name", None)
+        if (
+            not isinstance(name, str)
+            or cls.algorithms.get(name, algorithm_class) is not algorithm_class
+        ):
             raise SettingsError(
-                f"algorithm {kind.__name__} must have its own name (name = 'mine'), got"
-                f" {name!r}"
+                f"algorithm {algorithm_class.__name__} must have its own name"
+                f" (name = 'mine'), got {name!r}"
             )
-        return kind
+        return algorithm_class
 
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> Self:
-        """Check flat settings, including those of the algorithm. Raises SettingsError
-        with a message of one line.
+        """Check flat settings, including those of the algorithm.
 
-        algorithm: a name, an Algorithm of hba.algorithms or your own, or the class of
-        one.
+        Args:
+            settings: The settings. `algorithm` is a name, an Algorithm of
+                hba.algorithms or your own, or the class of one.
+
+        Raises:
+            SettingsError: With a message of one line.
         """
         settings = flattened(settings)
-        kind = cls.find_algorithm(settings)
-        able = kind.model_fields.keys() - {*cls.idle, *kind.idle}
+        algorithm_class = cls.find_algorithm(settings)
+        able = algorithm_class.model_fields.keys() - {*cls.idle, *algorithm_class.idle}
         common = {name: value for name, value in settings.items() if name not in able}
         for name in [name for name in common if name not in cls.model_fields]:
             if name in ALGORITHM_SETTINGS:
                 raise SettingsError(
-                    f"{name} has no effect on the algorithm {kind.name}; remove it"
+                    f"{name} has no effect on the algorithm {algorithm_class.name};"
+                    " remove it"
                 )
-            known = (*cls.model_fields, *able, *sorted(ALGORITHM_SETTINGS))
+            valid_names = (*cls.model_fields, *able, *sorted(ALGORITHM_SETTINGS))
             raise SettingsError(
-                f"there is no setting {name}{did_you_mean(name, known)}"
+                f"there is no setting {name}{did_you_mean(name, valid_names)}"
             )
-        algorithm = kind.make(
+        algorithm = algorithm_class.make(
             {name: value for name, value in settings.items() if name in able}
         )
         config = super().make({**common, "algorithm": algorithm})
@@ -137,18 +151,21 @@ class AlgorithmConfig(Settings):
     def from_file(
         cls, stored: Mapping[str, Any], algorithm: type[Algorithm] | None = None
     ) -> Self:
-        """The settings from the config.json of a run. algorithm: the class of its
-        algorithm, if that is your own.
+        """The settings from the config.json of a run.
+
+        Args:
+            stored: The content of the file.
+            algorithm: The class of its algorithm, if that is your own.
         """
         idle = {
             OWN,
             "probes",
             *(name for name, value in DROPPED.items() if stored.get(name) == value),
         }
-        known = {name: value for name, value in stored.items() if name not in idle}
+        settings = {name: value for name, value in stored.items() if name not in idle}
         if algorithm is not None and algorithm.name == stored.get("algorithm"):
-            known["algorithm"] = algorithm
-        return cls.make(known)
+            settings["algorithm"] = algorithm
+        return cls.make(settings)
 
     def resolved(self) -> Self:
         return self
@@ -209,7 +226,11 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
     def search_space(
         self, regularizers: tuple[Hyperparameter, ...] = ()
     ) -> SearchSpace:
-        """The search space. regularizers: hyperparameters tuned besides operations."""
+        """The search space.
+
+        Args:
+            regularizers: Hyperparameters tuned besides operations.
+        """
         if regularizers and not self.tunes_operations:
             return SearchSpace(
                 (), count_probabilities=(1.0,), regularizers=regularizers
@@ -219,14 +240,18 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
         space = search_space(*names, searches_count, regularizers, self.ranges)
         if not space.mixing or self.algorithm.can_mix:
             return space
-        if named := {one.name for one in space.mixing} & {*(self.operations or ())}:
+        if named := {operation.name for operation in space.mixing} & {
+            *(self.operations or ())
+        }:
             raise SettingsError(
                 f"{self.algorithm.name} cannot search {min(named)}, which mixes"
                 " batches; choose race"
             )
         return replace(
             space,
-            operations=tuple(one for one in space.operations if one.stage != MIXING),
+            operations=tuple(
+                operation for operation in space.operations if operation.stage != MIXING
+            ),
         )
 
     @classmethod
@@ -245,9 +270,13 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
             )
         on_images = {
             AUGMENTATION,
-            *(one.tuned_as for one in REGULARIZERS.values() if one.place == "inputs"),
+            *(
+                regularizer.tuned_as
+                for regularizer in REGULARIZERS.values()
+                if regularizer.place == "inputs"
+            ),
         }
-        of_weights = [one for one in config.tune if one not in on_images]
+        of_weights = [group for group in config.tune if group not in on_images]
         if of_weights and not config.algorithm.tunes_training:
             raise SettingsError(
                 f"{name} cannot tune {of_weights[0]}, which acts through the weights;"
@@ -263,37 +292,37 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
         *,
         paper: bool = False,
     ) -> Self:
-        """The preset's values, overridden by settings. preset: None uses the preset of
-        the dataset, if there is one.
+        """The values of a preset, overridden by settings.
 
-        paper: use the paper's algorithm `hba`, unless the settings name another one of
-        the paper's.
+        Args:
+            settings: Flat settings.
+            preset: Name of the preset; None for that of the dataset, if there is one.
+            paper: Use the paper's algorithm `hba`, unless the settings name another one
+                of the paper's.
         """
-        given = flattened(
+        flat = flattened(
             resolved_data(
                 {**({"algorithm": Hypergradient.name} if paper else {}), **settings}
             )
         )
-        kind = cls.find_algorithm(given)
-        if paper and kind not in PAPER_ALGORITHMS.values():
+        algorithm_class = cls.find_algorithm(flat)
+        if paper and algorithm_class not in PAPER_ALGORITHMS.values():
             names = ", ".join(PAPER_ALGORITHMS)
             raise SettingsError(
                 f"with paper, algorithm must be one of the paper's ({names}), got"
-                f" {kind.name!r}"
+                f" {algorithm_class.name!r}"
             )
-        data = given.get("data") or (
-            find_preset(preset)["data"] if preset else "digits"
-        )
+        data = flat.get("data") or (find_preset(preset)["data"] if preset else "digits")
         preset = preset or (
             DEFAULT_PRESETS.get(data) if isinstance(data, str) else None
         )
-        values = values_of(preset, SEARCH_PRESETS, data, given) if preset else {}
+        values = values_of(preset, SEARCH_PRESETS, data, flat) if preset else {}
         replaced = {
             *CommonSearchConfig.model_fields,
-            *(kind.model_fields if kind.has_presets else ()),
+            *(algorithm_class.model_fields if algorithm_class.has_presets else ()),
         }
         chosen = {name: value for name, value in values.items() if name in replaced}
-        return cls.make({**chosen, "data": data, **given})
+        return cls.make({**chosen, "data": data, **flat})
 
     def resolved(self) -> Self:
         """The same settings with explicit image size, standardization and baseline, and
@@ -310,41 +339,48 @@ Config = TypeVar("Config", bound=AlgorithmConfig)
 
 
 def from_config(
-    kind: type[Config],
+    config_class: type[Config],
     path: Path,
     settings: Mapping[str, Any],
-    own: Collection[str] = (),
+    replaced: Collection[str] = (),
     *,
     resume: bool = False,
     in_memory: bool = False,
 ) -> Config:
-    """The settings of the run whose config.json, or folder, is at path, overridden by
-    the given settings.
+    """The settings of an earlier run, overridden by the given settings.
 
-    own: settings that an object replaces. resume: whether to resume this run, so that
-    only settings in MAY_CHANGE can differ. in_memory: whether the images of a new run
-    are in memory, so that the earlier split does not apply. Raises RunError if the file
-    cannot be read, and SettingsError for contradicting settings and for missing
-    objects.
+    Args:
+        config_class: The class of the settings.
+        path: The run's config.json, or its folder.
+        settings: The given settings.
+        replaced: Settings that an object replaces.
+        resume: Whether to resume this run, so that only settings in MAY_CHANGE can
+            differ.
+        in_memory: Whether the images of a new run are in memory, so that the earlier
+            split does not apply.
+
+    Raises:
+        RunError: If the file cannot be read.
+        SettingsError: For contradicting settings and for missing objects.
     """
     file = path / CONFIG_NAME if path.is_dir() else path
-    given = flattened(resolved_data(settings))
-    algorithm = given.get("algorithm")
+    flat = flattened(resolved_data(settings))
+    algorithm = flat.get("algorithm")
     try:
         content = json.loads(read_text(file))
-        earlier = kind.from_file(
+        earlier = config_class.from_file(
             content, algorithm if isinstance(algorithm, type) else None
         )
         components = content.get(OWN, ())
     except (ValueError, TypeError, AttributeError, OSError, RecursionError) as error:
         unread = f"{file} cannot be read as settings of a search: {reason_of(error)}"
         raise RunError(of_several_seeds(file.parent) or unread) from None
-    if {*components} - {*own, *(() if resume else given)} or (
-        resume and {*own} - {*components}
+    if {*components} - {*replaced, *(() if resume else flat)} or (
+        resume and {*replaced} - {*components}
     ):
         had, got = (
-            " and ".join(one).replace("model", "network") or "nothing"
-            for one in (components, own)
+            " and ".join(names).replace("model", "network") or "nothing"
+            for names in (components, replaced)
         )
         raise SettingsError(
             f"the search of {file} used {had} of your own, got {got}; give the same"
@@ -354,27 +390,31 @@ def from_config(
     name = getattr(algorithm, "name", algorithm) or earlier.algorithm.name
     if resume:
         config = earlier.changed(
-            {one: value for one, value in given.items() if one != "algorithm"}
+            {
+                setting: value
+                for setting, value in flat.items()
+                if setting != "algorithm"
+            }
         ).resolved()
         now = {**config.flat(), "algorithm": name}
-        for one in sorted(given.keys() - {*MAY_CHANGE}):
-            if before[one] != now[one]:
+        for setting in sorted(flat.keys() - {*MAY_CHANGE}):
+            if before[setting] != now[setting]:
                 change = (
-                    f"{path} has {one} {reprlib.repr(before[one])} (given"
-                    f" {reprlib.repr(now[one])})"
+                    f"{path} has {setting} {reprlib.repr(before[setting])} (given"
+                    f" {reprlib.repr(now[setting])})"
                 )
                 raise SettingsError(f"a resumed run keeps its settings; {change}")
         return config
-    taken = of_earlier_run(before, given, has_own_network="model" in own)
+    applicable = of_earlier_run(before, flat, has_own_network="model" in replaced)
     of_data = DataConfig.model_fields if in_memory else ()
     of_algorithm = (
         type(earlier.algorithm).model_fields if name != earlier.algorithm.name else ()
     )
-    taken = {
-        one: value
-        for one, value in taken.items()
-        if one not in {*of_data, *of_algorithm}
+    applicable = {
+        setting: value
+        for setting, value in applicable.items()
+        if setting not in {*of_data, *of_algorithm}
     }
-    return kind.make(
-        {**taken, "algorithm": type(earlier.algorithm), **given}
+    return config_class.make(
+        {**applicable, "algorithm": type(earlier.algorithm), **flat}
     ).resolved()

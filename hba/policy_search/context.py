@@ -48,16 +48,20 @@ Metrics = dict[str, float | None]
 
 @dataclass(frozen=True, kw_only=True)
 class SearchContext:
-    """identity: what must be the same to resume a run, by name. model: the network's
-    name. fill: a colour.
-    """
+    """A search before its first step."""
 
     config: Any
+    """The settings."""
     problem: SearchProblem
+    """What the algorithm searches on."""
     networks: Networks
+    """Makes the initial networks."""
     identity: Mapping[str, str]
+    """What must be the same to resume a run, by name."""
     model: str
+    """Name of the network."""
     fill: tuple[float, ...] = GRAY
+    """Color of uncovered areas."""
 
     def measure(
         self,
@@ -66,13 +70,25 @@ class SearchContext:
         train_loss: float,
         train_error_percent: float,
     ) -> Metrics:
-        """Metrics of a finished epoch, counted from 1: at least val_loss, which is None
-        if it was not measured.
+        """Measure a finished epoch.
+
+        Args:
+            state: The state of the search.
+            epoch: The epoch, counted from 1.
+            train_loss: Mean training loss of the epoch.
+            train_error_percent: Training error of the epoch.
+
+        Returns:
+            The metrics: at least val_loss, which is None if it was not measured.
         """
         raise NotImplementedError
 
     def plan(self, **common: Any) -> Plan:
-        """The plan for callbacks before the first step. common: fields of Plan."""
+        """The plan for callbacks before the first step.
+
+        Args:
+            common: Fields of Plan.
+        """
         raise NotImplementedError
 
     def provenance(self) -> dict[str, Any]:
@@ -93,16 +109,16 @@ def identity_of_space(space: SearchSpace) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageSearchContext(SearchContext):
-    """images_seen: hashes of the images that the search sees, to find test images among
-    them. start_notes: notes on the initial networks, and on the chosen epochs.
-    replaced: settings that an object of the user replaces.
-    """
+    """A search on images before its first step."""
 
     config: SearchConfig
     problem: ImageProblem
     images_seen: Any
+    """Hashes of the images that the search sees, to find test images among them."""
     start_notes: tuple[str, ...] = ()
+    """Notes on the initial networks, and on the chosen epochs."""
     replaced: tuple[str, ...] = ()
+    """Settings that an object of the user replaces."""
 
     @staticmethod
     def of(
@@ -112,8 +128,14 @@ class ImageSearchContext(SearchContext):
         own_space: SearchSpace | None = None,
         start: Start | None = None,
     ) -> "ImageSearchContext":
-        """data: on its device. network, own_space: replace settings. start: from
-        config.network_start().
+        """Prepare a search.
+
+        Args:
+            config: The settings.
+            data: The images, on their device.
+            network: Your own network, which replaces settings.
+            own_space: Your own search space, which replaces settings.
+            start: The pretrained weights, from config.network_start().
         """
         n_channels = data.train.n_channels
         preprocessing = Preprocessing.of(
@@ -130,14 +152,15 @@ class ImageSearchContext(SearchContext):
             fill = color_for(n_channels, fill)
         color = torch.tensor(color_for(n_channels, fill), device=data.train.device)
         model = config.model if network is None else type(network).__name__
+        own_structure = (
+            {}
+            if network is None
+            else {"structure of the network": CustomNetwork(network).structure}
+        )
         identity = {
             "images or their split": data.train.fingerprint() + data.val.fingerprint(),
             "network": model,
-            **(
-                {}
-                if network is None
-                else {"structure of the network": CustomNetwork(network).structure}
-            ),
+            **own_structure,
             "kind of device": data.train.device.type,
             **({} if start is None else {PRETRAINED: start.sha256}),
             "search space": identity_of_space(space),
@@ -167,8 +190,9 @@ class ImageSearchContext(SearchContext):
         train_loss: float,
         train_error_percent: float,
     ) -> Metrics:
-        """Measure all validation images every measured_every epochs, after the first
-        and last, and after each leg.
+        """Measure all validation images every measured_every epochs.
+
+        They are also measured after the first and the last epoch, and after each leg.
         """
         problem = self.problem
         loss = None
@@ -301,9 +325,13 @@ def _check_goes_with(
             f" and the labels are those of {task.name}; choose lookahead"
         )
     check_channels(space.operations, data.train.n_channels)
-    tuned = {one.own_name for one in space.regularizers if one.group == DROPOUT}
-    if tuned and (missing := tuned - (known := dropouts(networks(0))).keys()):
+    tuned = {
+        regularizer.own_name
+        for regularizer in space.regularizers
+        if regularizer.group == DROPOUT
+    }
+    if tuned and (missing := tuned - (existing := dropouts(networks(0))).keys()):
         raise SettingsError(
             f"the network has no dropout {min(missing)!r}; it has"
-            f" {', '.join(known) or 'none'}"
+            f" {', '.join(existing) or 'none'}"
         )

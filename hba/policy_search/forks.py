@@ -83,7 +83,7 @@ class ForkingTrainer(SearchTrainer):
         # On the CPU, where the first forks put them into shared memory, in which later
         # ones find them.
         tensors = [
-            one.cpu() for one in (*tensors_of(data.train), *tensors_of(data.val))
+            tensor.cpu() for tensor in (*tensors_of(data.train), *tensors_of(data.val))
         ]
         self.value = (
             replace(context, problem=without_images, images_seen=None),
@@ -137,7 +137,7 @@ def prepared(value: Any, tensors: Tensors) -> tuple[ImageSearchContext, bytes]:
     """
     context, name, class_names, device, state = value
     images, labels, val_images, val_labels = (
-        one.to(find_device(device)) for one in tensors
+        tensor.to(find_device(device)) for tensor in tensors
     )
     train = LabelledImages(images, labels)
     val = LabelledImages(val_images, val_labels)
@@ -153,12 +153,12 @@ def prepared(value: Any, tensors: Tensors) -> tuple[ImageSearchContext, bytes]:
 
 
 def run_part(
-    part: int, shared: tuple[ImageSearchContext, bytes], on_step: Callable[[], None]
+    number: int, shared: tuple[ImageSearchContext, bytes], on_step: Callable[[], None]
 ) -> bytes:
     """In another process, run a part of the search.
 
     Args:
-        part: Its number.
+        number: Number of the part.
         shared: The search, and its pickled state.
         on_step: Called after each step.
 
@@ -170,8 +170,8 @@ def run_part(
     with default_generators(context.problem.device), explained_memory_errors():
         trainer = SearchTrainer(context, None)
         trainer.load(pickle.loads(saved))
-        algorithm.start_part(context.problem, trainer.state, part)
-        while (result := algorithm.result_of_part(trainer.state, part)) is None:
+        algorithm.start_part(context.problem, trainer.state, number)
+        while (result := algorithm.result_of_part(trainer.state, number)) is None:
             trainer.advance(SearchCallback())
             on_step()
         # PyTorch's own way would share memory with a process that may have ended.

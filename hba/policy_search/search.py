@@ -68,34 +68,44 @@ def search(
     cluster: str | None = None,
     **settings: Any,
 ) -> SearchResult:
-    """Search for an augmentation schedule, with the algorithm in the setting
-    `algorithm`.
-
-    data: a dataset's name, a folder of images, images in memory, or a torch Dataset or
-    list of (image, label), which is read once, fitted to image_size and split by
-    val_size; None uses the preset's, or digits. settings: fields of SearchConfig and of
-    the algorithm. `algorithm` is a name, as in `algorithm="lookahead", reward_draws=8`,
-    or an object, as in `algorithm=hba.algorithms.Lookahead(reward_draws=8)`, which may
-    be of your own class. paper: use the paper's algorithm, `hba`, unless you give
-    another one of the paper's. network: your own network instead of the setting
-    `model`. Frozen parameters stay frozen; BatchNorm's running statistics follow its
-    train(). space: a search space, or the name of one. You must register your own
-    operations. out: the folder of the run. resume: resume the run in `out` with its
-    settings; its images may have moved. progress: show a bar in a terminal or a
-    notebook. budget_seconds: choose the network, the image size and `epochs`, unless
-    you give them, so that the search ends within this time on this machine, counted
-    from the call. It measures some steps first, which does not change the result. With
-    a preset, which named data sets have, with `paper`, with images in memory or with
-    your own network, it chooses only the epochs. config: the config.json of an earlier
-    search, or its folder; its settings, except the device, replace the defaults. jobs,
-    cluster: as in hba.evaluate, for the forks of the algorithm race.
+    """Search for an augmentation schedule, with the algorithm in `algorithm`.
 
     Inside hba.distributed.joined, the processes started by torchrun run one search
     together: all call this function with the same arguments, only the first calls its
     callback and writes files, and all get the result.
 
-    Raises HbaError for what cannot work, and DivergedError if the loss is not finite;
-    `out` keeps the results so far.
+    Args:
+        data: A dataset's name, a folder of images, images in memory, or a torch Dataset
+            or list of (image, label), which is read once, fitted to image_size and
+            split by val_size; None uses the preset's, or digits.
+        preset: Name of a preset.
+        paper: Use the paper's algorithm, `hba`, unless you give another one of the
+            paper's.
+        network: Your own network instead of the setting `model`. Frozen parameters stay
+            frozen; BatchNorm's running statistics follow its train().
+        space: A search space, or the name of one. You must register your own
+            operations.
+        out: The folder of the run.
+        resume: Resume the run in `out` with its settings; its images may have moved.
+        callback: Called during the search.
+        progress: Show a bar in a terminal or a notebook.
+        budget_seconds: Choose the network, the image size and `epochs`, unless you give
+            them, so that the search ends within this time on this machine, counted from
+            the call. It measures some steps first, which does not change the result.
+            With a preset, which named data sets have, with `paper`, with images in
+            memory or with your own network, it chooses only the epochs.
+        config: The config.json of an earlier search, or its folder; its settings,
+            except the device, replace the defaults.
+        jobs: As in hba.evaluate, for the forks of the algorithm race.
+        cluster: As in hba.evaluate, for the forks of the algorithm race.
+        settings: Fields of SearchConfig and of the algorithm. `algorithm` is a name, as
+            in `algorithm="lookahead", reward_draws=8`, or an object, as in
+            `algorithm=hba.algorithms.Lookahead(reward_draws=8)`, which may be of your
+            own class.
+
+    Raises:
+        HbaError: For what cannot work.
+        DivergedError: If the loss is not finite; `out` keeps the results so far.
     """
     check_one_way(jobs, cluster)
     if resume and out is None:
@@ -106,12 +116,12 @@ def search(
             isinstance(budget_seconds, int | float) and 0 < budget_seconds < math.inf
         )
         if not is_time or resume or size() > 1 or "epochs" in settings:
-            what = (
+            rule = (
                 "a number of seconds above 0, for a new search in one process, without"
                 " epochs"
             )
             raise SettingsError(
-                f"budget_seconds must be {what}; got {budget_seconds!r}"
+                f"budget_seconds must be {rule}; got {budget_seconds!r}"
             )
         began = time.monotonic()
         has_preset = str(data or "digits") in DEFAULT_PRESETS or preset or paper
@@ -122,7 +132,8 @@ def search(
             settings |= sized_by(
                 budget_seconds, jobs, {**settings, **of_space, "data": str(data)}
             )
-        settings["epochs"], fit = MANY_EPOCHS, partial(within, budget_seconds, began)
+        settings["epochs"] = MANY_EPOCHS
+        fit = partial(within, budget_seconds, began)
     folder = RunFolder(Path(out)) if out is not None and is_first() else None
     callback = callback if callback is not None and is_first() else SearchCallback()
     with collectives.rank0_only(run_lock(None if folder is None else folder.path)):
@@ -131,14 +142,14 @@ def search(
                 lambda: resumes(resume, RunFolder(Path(out)).config)
             )
         resumed = Path(out) if resume and out is not None else None
-        how: dict[str, Any] = {
+        options: dict[str, Any] = {
             "preset": preset,
             "paper": paper,
             "network": network,
             "space": space,
             "config": config,
         }
-        chosen = chosen_config(data, resumed=resumed, **how, **settings)
+        chosen = chosen_config(data, resumed=resumed, **options, **settings)
         is_parallel = jobs not in (None, 1) or cluster is not None
         if is_parallel and not chosen.algorithm.has_parallel_parts:
             raise SettingsError(
@@ -150,33 +161,42 @@ def search(
                 folder.check_free if folder is not None else lambda: None
             )
         with connected(cluster) as machines:
-            own = custom_components(network, space)
+            components = custom_components(network, space)
             trainer = partial(trainer_for, jobs, machines)
-            return _search(data, chosen, settings, own, folder, callback, fit, trainer)
+            return _search(
+                data, chosen, settings, components, folder, callback, fit, trainer
+            )
 
 
 def sized_by(
-    seconds: float, jobs: int | None, given: Mapping[str, Any]
+    seconds: float, jobs: int | None, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Network, image size and related settings of a search that takes this many
-    seconds, without its epochs.
+    """Choose network, image size and related settings of a search, not its epochs.
 
-    given: settings, including data.
+    Args:
+        seconds: How long the search takes.
+        jobs: Forks at a time; None for the default of the device.
+        settings: Settings, including data.
+
+    Returns:
+        The chosen settings by name.
     """
-    config = SearchConfig.from_preset(given)
+    config = SearchConfig.from_preset(settings)
     seen = look(config)
     device = find_device(config.device)
     n_threads = torch.get_num_threads()
     n_jobs = jobs or default_jobs(device)
     trainings = config.algorithm.cost(n_jobs)
-    known = {**given, **({} if config.algorithm.can_be_fast else {"fast": False})}
-    how = (seen, seconds / trainings, device, max(1, n_threads // n_jobs), known)
+    fixed = {**settings, **({} if config.algorithm.can_be_fast else {"fast": False})}
+    arguments = (seen, seconds / trainings, device, max(1, n_threads // n_jobs), fixed)
     is_pretrained = (
-        "model" in known and source_of_weights(known.get("pretrained")) is not None
+        "model" in fixed and source_of_weights(fixed.get("pretrained")) is not None
     )
-    fine_tuned = fine_tuning_sizes([known["model"]], *how) if is_pretrained else []
-    found = fine_tuned[-1] if fine_tuned else training_size(*how)
-    return {name: one for name, one in found.settings.items() if name != "epochs"}
+    fine_tuned = (
+        fine_tuning_sizes([fixed["model"]], *arguments) if is_pretrained else []
+    )
+    chosen = fine_tuned[-1] if fine_tuned else training_size(*arguments)
+    return {name: value for name, value in chosen.settings.items() if name != "epochs"}
 
 
 def chosen_config(
@@ -190,23 +210,24 @@ def chosen_config(
     resumed: Path | None = None,
     **settings: Any,
 ) -> SearchConfig:
-    """All settings of a search with these arguments of `search`. resumed: the folder of
-    the run to resume.
+    """All settings of a search with these arguments of `search`.
+
+    Args:
+        resumed: The folder of the run to resume.
     """
-    given = {
+    choosers = {
         "resume": resumed is not None,
         "config": config is not None,
         "preset": bool(preset),
         "paper": paper,
     }
-    if len(
-        names := [name for name, is_given in given.items() if is_given]
-    ) > 1 and names != ["preset", "paper"]:
+    names = [name for name, is_given in choosers.items() if is_given]
+    if len(names) > 1 and names != ["preset", "paper"]:
         raise SettingsError(
             f"{names[0]} already chooses all settings; remove {' and '.join(names[1:])}"
         )
     check_data(data, SearchData)
-    own = custom_components(network, space)
+    components = custom_components(network, space)
     if space is not None:
         settings |= (
             _tuned_by(space, settings)
@@ -218,22 +239,24 @@ def chosen_config(
         values = {**settings, **of_data}
         if resumed is not None:
             # Only the first process certainly sees the folder.
-            read = partial(from_config, SearchConfig, resumed, values, own, resume=True)
-            found = collectives.broadcast_from_rank0(read)
+            read = partial(
+                from_config, SearchConfig, resumed, values, components, resume=True
+            )
+            chosen = collectives.broadcast_from_rank0(read)
         elif config is not None:
-            found = from_config(
+            chosen = from_config(
                 SearchConfig,
                 Path(config),
                 values,
-                own,
+                components,
                 in_memory=isinstance(data, SearchData),
             )
         else:
-            found = SearchConfig.from_preset(values, preset, paper=paper).resolved()
+            chosen = SearchConfig.from_preset(values, preset, paper=paper).resolved()
         # Names of spaces and operations are checked before images are read.
-        searched = space if isinstance(space, SearchSpace) else found.search_space()
-        started(searched, searched.initial(), found.start)
-        return found
+        searched = space if isinstance(space, SearchSpace) else chosen.search_space()
+        started(searched, searched.initial(), chosen.start)
+        return chosen
 
     if isinstance(data, SearchData):
         if idle := [name for name in settings if name in DataConfig.model_fields]:
@@ -253,26 +276,31 @@ def custom_components(
     network: nn.Module | None, space: SearchSpace | str | None
 ) -> dict[str, Any]:
     """The user's objects, by the setting that each replaces."""
-    found = {
+    components = {
         "model": network,
         "space": space if isinstance(space, SearchSpace) else None,
     }
-    return {name: one for name, one in found.items() if one is not None}
+    return {
+        name: component
+        for name, component in components.items()
+        if component is not None
+    }
 
 
 def _tuned_by(space: SearchSpace, settings: Mapping[str, Any]) -> dict[str, Any]:
     """`tune` and `space` closest to your own space, for the default algorithm.
     Contradictions are a SettingsError.
     """
-    given = flattened(settings)
-    if idle := [name for name in (*OF_SPACE[1:], "tune") if name in given]:
+    flat = flattened(settings)
+    if idle := [name for name in (*OF_SPACE[1:], "tune") if name in flat]:
         raise SettingsError(
             f"{idle[0]} has no effect on your own search space; remove it"
         )
     for operation in space.operations:
         check_known(operation)
     groups = dict.fromkeys(
-        find_regularizer(one.group).tuned_as for one in space.regularizers
+        find_regularizer(regularizer.group).tuned_as
+        for regularizer in space.regularizers
     )
     tune = (
         {"tune": (*((AUGMENTATION,) if space.operations else ()), *groups)}
@@ -285,17 +313,26 @@ def _tuned_by(space: SearchSpace, settings: Mapping[str, Any]) -> dict[str, Any]
 def _search(
     data: Any,
     config: SearchConfig,
-    given: Mapping[str, Any],
-    own: Mapping[str, Any],
+    user_settings: Mapping[str, Any],
+    components: Mapping[str, Any],
     folder: RunFolder | None,
     callback: SearchCallback,
     fit: Callable[..., ImageSearchContext] | None,
     make_trainer: Callable[[ImageSearchContext, RunFolder | None], SearchTrainer],
 ) -> SearchResult:
-    """Read the images and search. given: the user's settings. own: as in
-    custom_components. fit: chooses epochs.
+    """Read the images and search.
+
+    Args:
+        data: The images, or where they are.
+        config: All settings.
+        user_settings: The settings that the user gave.
+        components: The user's objects, as custom_components returns them.
+        folder: Folder of the run, if there is one.
+        callback: Called during the search.
+        fit: Chooses the epochs, if there is a budget.
+        make_trainer: Makes the trainer of a search.
     """
-    network = own.get("model")
+    network = components.get("model")
     if isinstance(network, nn.Module):
         collectives.share_tensors(network.state_dict().values())
     if size() > 1 and not config.algorithm.shares_batches:
@@ -316,7 +353,7 @@ def _search(
         )
         # Several downloads would overwrite each other.
         data = collectives.rank0_first(load) if config.download else load()
-    check_batch_size(given, len(data.train))
+    check_batch_size(user_settings, len(data.train))
     data = data if network is not None else data.in_color()
     with (
         default_generators(device, derived_seed(config.seed, "default generators")),
@@ -325,10 +362,12 @@ def _search(
     ):
         with single_process():
             context = ImageSearchContext.of(
-                config, data.to(device), network, own.get("space"), start
+                config, data.to(device), network, components.get("space"), start
             )
         settings = {
-            name: one for name, one in config.flat().items() if name not in MAY_CHANGE
+            name: value
+            for name, value in config.flat().items()
+            if name not in MAY_CHANGE
         }
         collectives.check_alike({**context.identity, "settings": str(settings)})
         if fit is not None:
@@ -337,5 +376,5 @@ def _search(
         if folder is not None:
             # Write this before the first save, so that a run that is killed in between
             # can still find its images.
-            folder.write_config(context.config.flat(), list(own))
+            folder.write_config(context.config.flat(), list(components))
         return trainer.run(callback)

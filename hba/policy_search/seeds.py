@@ -42,20 +42,30 @@ def repeated_search(
     on_done: Callable[[int, Path], None] = lambda seed, folder: None,
     **settings: Any,
 ) -> OverSeeds | None:
-    """Run `seeds` searches, with the setting `seed` and the numbers after it, and
-    compare the schedules.
+    """Run searches that differ in their seed only, and compare the schedules.
 
     Each search has a folder in `out`, seed-0, seed-1, ..., and is identical to one of
-    hba.search there. data, settings: as hba.search takes them, without budget_seconds
-    and progress. resume: continue stopped searches, and run those that have not begun;
-    you may increase seeds. jobs: searches at a time, in separate processes, which share
-    PyTorch's threads. cluster: as hba.evaluate takes it; all machines must see `out`.
-    callback: for all searches, if there is one job. on_done: called after each search,
-    with its seed and its folder.
+    hba.search there. A search whose loss is not finite does not stop the others;
+    DivergedError names it at the end.
 
-    Returns None if the callback stopped a search. Raises HbaError for wrong arguments
-    or data. A search whose loss is not finite does not stop the others; DivergedError
-    names it at the end.
+    Args:
+        data: The data, as hba.search takes them.
+        seeds: Number of searches: with the setting `seed` and the numbers after it.
+        out: Folder of the searches.
+        resume: Continue stopped searches, and run those that have not begun; you may
+            increase `seeds`.
+        jobs: Searches at a time, in separate processes, which share PyTorch's threads.
+        cluster: As hba.evaluate takes it; all machines must see `out`.
+        callback: For all searches, if there is one job.
+        on_done: Called after each search, with its seed and its folder.
+        settings: As hba.search takes them, without budget_seconds and progress.
+
+    Returns:
+        The comparison; None if the callback stopped a search.
+
+    Raises:
+        HbaError: For wrong arguments or data.
+        DivergedError: If the loss of a search is not finite.
     """
     folder = Path(out).absolute()
     if not resume and (seeds is None or seeds < 2):
@@ -68,28 +78,32 @@ def repeated_search(
             "a budget would end each search with another number of epochs; give epochs"
         )
     with rank0_only(run_lock(folder)), connected(cluster) as machines:
-        wanted = broadcast_from_rank0(
+        run_seeds = broadcast_from_rank0(
             lambda: _write_configs(folder, data, seeds, settings, resume)
         )
         # On this machine, each search chooses its own device.
         device = "cpu"
         if machines is not None:
             stored = json.loads(
-                read_text(RunFolder(seed_folder(folder, wanted[0])).config)
+                read_text(RunFolder(seed_folder(folder, run_seeds[0])).config)
             )
             device = str(settings.get("device") or stored["device"])
-        executor = executor_for(device, min(jobs, len(wanted)), machines)
+        executor = executor_for(device, min(jobs, len(run_seeds)), machines)
         # A new search reads its settings from its folder, except objects.
         in_no_file = [
             name for name in OBJECTS if not isinstance(settings.get(name), str | None)
         ]
-        given = {name: settings[name] for name in (settings if resume else in_no_file)}
-        given["callback"] = callback if isinstance(executor, SerialExecutor) else None
-        given["data"] = resolved_data({"data": data})["data"]
-        given.pop("seed", None)
+        arguments = {
+            name: settings[name] for name in (settings if resume else in_no_file)
+        }
+        arguments["callback"] = (
+            callback if isinstance(executor, SerialExecutor) else None
+        )
+        arguments["data"] = resolved_data({"data": data})["data"]
+        arguments.pop("seed", None)
         diverged = []
         with contextlib.closing(
-            executor.run(_search, wanted, Shared((folder, given)), lambda: None)
+            executor.run(_search, run_seeds, Shared((folder, arguments)), lambda: None)
         ) as ended:
             for _, (seed, error, is_finished) in ended:
                 if error is not None:
@@ -121,7 +135,7 @@ def _write_configs(
     there = [seed for seed, run in runs.items() if resume and run.config.exists()]
     if there:
         stored = json.loads(read_text(runs[there[0]].config))
-        own = stored.pop(OWN, ())
+        replaced = stored.pop(OWN, ())
         first = there[0]
     elif resume and (data is None or seeds is None):
         raise RunError(
@@ -136,18 +150,20 @@ def _write_configs(
     else:
         resumes(resume, seed_folder(folder, 0))
         stored = chosen_config(data, **settings).flat()
-        own = [*custom_components(settings.get("network"), settings.get("space"))]
+        replaced = [*custom_components(settings.get("network"), settings.get("space"))]
         first = stored["seed"]
-    wanted = there if seeds is None else range(first, first + seeds)
-    if settings.get("seed", first) != first or not {*there} <= {*wanted}:
+    run_seeds = there if seeds is None else range(first, first + seeds)
+    if settings.get("seed", first) != first or not {*there} <= {*run_seeds}:
         raise SettingsError(
             f"resumed searches keep their seeds, and may only get more; {folder} has"
             f" {there}"
         )
-    for seed in {*wanted} - {*there}:
+    for seed in {*run_seeds} - {*there}:
         seed_folder(folder, seed).mkdir(exist_ok=True)
-        RunFolder(seed_folder(folder, seed)).write_config({**stored, "seed": seed}, own)
-    return wanted
+        RunFolder(seed_folder(folder, seed)).write_config(
+            {**stored, "seed": seed}, replaced
+        )
+    return run_seeds
 
 
 def _search(
@@ -156,13 +172,13 @@ def _search(
     """Start or resume the search in a folder; return its seed, why it diverged, and
     whether it finished.
     """
-    folder, given = shared
+    folder, arguments = shared
     out = seed_folder(folder, seed)
     if not RunFolder(out).config.exists():
         raise RunError(
             f"all machines must see the same folder {folder}; set --out to a shared one"
         )
     try:
-        return seed, None, search(out=out, resume=True, **given).finished
+        return seed, None, search(out=out, resume=True, **arguments).finished
     except DivergedError as error:
         return seed, str(error), False

@@ -33,16 +33,16 @@ VALUE_DIGITS = 6
 
 @dataclass
 class History:
-    """The records of all finished epochs: values, a spread and metrics of each.
-
-    rows: values (n,) in natural units. spreads: in logits, a list (n,) if learnt.
-    seconds: computing time of all runs.
-    """
+    """The records of all finished epochs: values, a spread and metrics of each."""
 
     rows: list[list[float]] = field(default_factory=list)
+    """Values (n,) of each epoch, in natural units."""
     spreads: list[float | list[float]] = field(default_factory=list)
+    """Spread of each epoch in logits; a list (n,) if learnt."""
     metrics: list[Metrics] = field(default_factory=list)
+    """Metrics of each epoch."""
     seconds: float = 0.0
+    """Computing time of all runs."""
 
     def note(
         self,
@@ -51,13 +51,15 @@ class History:
         metrics: Metrics,
         space: SearchSpace,
     ) -> None:
-        """Add a finished epoch, rounded to six decimals, or to more for a value whose
-        range is narrower than 0.1. A regularizer keeps six digits, because a weight
-        decay of 1e-6 has only one digit in six decimals.
+        """Add a finished epoch.
+
+        Values are rounded to six decimals, or to more for a value whose range is
+        narrower than 0.1. A regularizer keeps six digits, because a weight decay of
+        1e-6 has only one digit in six decimals.
         """
         spreads = [
-            round(one, VALUE_DIGITS)
-            for one in (spread if isinstance(spread, list) else [spread])
+            round(number, VALUE_DIGITS)
+            for number in (spread if isinstance(spread, list) else [spread])
         ]
         self.spreads.append(spreads if isinstance(spread, list) else spreads[0])
         self.metrics.append({**metrics, "seconds": self.seconds})
@@ -84,19 +86,22 @@ def graphs_for(state: SearchState[InnerModel], problem: Any) -> StepGraphs:
     functions allow it.
     """
     networks = [
-        one for one in vars(state.learner).values() if isinstance(one, nn.Module)
+        value for value in vars(state.learner).values() if isinstance(value, nn.Module)
     ]
     parts = problem.config.algorithm, *networks, *problem.space.functions
     # Steps on text keep states between batches, which a graph would not.
-    wanted = getattr(problem.config, "graph", False) if size() == 1 else False
+    uses_graphs = getattr(problem.config, "graph", False) if size() == 1 else False
     return StepGraphs.of(
-        parts, state.learner.optimizer, state.generator, state, wanted=wanted
+        parts, state.learner.optimizer, state.generator, state, wanted=uses_graphs
     )
 
 
 class SearchTrainer:
     """A search at its first step, or at the point where the run in the folder stopped.
-    folder: None saves nothing.
+
+    Args:
+        context: The search.
+        folder: Folder of the run; None saves nothing.
     """
 
     def __init__(self, context: SearchContext, folder: RunFolder | None) -> None:
@@ -209,11 +214,13 @@ class SearchTrainer:
         )
         callback.epoch_done(history.metrics[-1])
         # If parts run at the same time, a later one may end first.
-        history.metrics.sort(key=lambda one: one["epoch"] or 0)
+        history.metrics.sort(key=lambda epoch_metrics: epoch_metrics["epoch"] or 0)
 
     def _close_epoch(self, epoch: int) -> Metrics:
-        """The metrics of a finished epoch. Raises DivergedError if hyperparameters or
-        training loss are not finite.
+        """The metrics of a finished epoch.
+
+        Raises:
+            DivergedError: If hyperparameters or training loss are not finite.
         """
         context = self.context
         state = self.state
@@ -255,8 +262,10 @@ class SearchTrainer:
         self.last_clock = now
 
     def save(self) -> None:
-        """Write the results and a checkpoint. Raises TypeError if the state of your own
-        algorithm cannot be saved.
+        """Write the results and a checkpoint.
+
+        Raises:
+            TypeError: If the state of your own algorithm cannot be saved.
         """
         if self.folder is None:
             return

@@ -31,8 +31,12 @@ LARGEST_RATE = 0.95
 INITIAL_RATE = 0.05
 """Initial dropout rate for a network whose own rate is 0 (STN, sections 4.2 and 4.3).
 """
-LEAST_WEIGHT_DECAY, LARGEST_WEIGHT_DECAY = 1e-6, 0.1
-"""A range around common values: 5e-5 to 0.01 in the paper's Tables 10 and 11."""
+LEAST_WEIGHT_DECAY = 1e-6
+"""Low end of a range around common values: 5e-5 to 0.01 in the paper's Tables 10 and
+11.
+"""
+LARGEST_WEIGHT_DECAY = 0.1
+"""High end of that range."""
 INITIAL_WEIGHT_DECAY = 1e-5
 """If the settings have no weight decay. The lower end of the range would hardly move.
 """
@@ -64,12 +68,19 @@ def weight_decay_hyperparameter(weight_decay: float) -> Hyperparameter:
 def check_dropouts(
     network: nn.Module, names: Sequence[str], *, may_be_some: bool = False
 ) -> None:
-    """SettingsError unless these are the dropout modules of the network; or, with
-    may_be_some, some of them.
+    """Check that the names are those of the dropout modules of the network.
+
+    Args:
+        network: The network.
+        names: The names to check.
+        may_be_some: Whether the names of some of the modules are enough.
+
+    Raises:
+        SettingsError: If the network has no such module, or if one is missing.
     """
-    known = dropouts(network)
-    if not set(names) <= set(known) or (
-        len(set(names)) < len(known) and not may_be_some
+    existing = dropouts(network)
+    if not set(names) <= set(existing) or (
+        len(set(names)) < len(existing) and not may_be_some
     ):
         problem = (
             f"the schedule has rates for the dropouts {', '.join(names)}, but"
@@ -79,16 +90,20 @@ def check_dropouts(
             "train the model that was searched, or take schedule.without_regularizers()"
             " in Python"
         )
-        raise SettingsError(f"{problem} {', '.join(known) or 'none'}: {remedy}")
+        raise SettingsError(f"{problem} {', '.join(existing) or 'none'}: {remedy}")
 
 
 def label_smoothing(logits: Tensor, labels: Tensor, *, value: Tensor) -> Tensor:
-    """What smoothing labels by `value` (B,) in [0, 1] adds to the loss of each image
-    (B,), logits (B, K).
+    """What smoothing labels adds to the loss of each image (B,).
 
     Targets are (1 - s) onehot + s / K (Szegedy et al. 2016, section 7), of several
     labels (1 - s) y + s / 2 each. The loss is linear in the targets, so it grows by s
     (loss of the even targets - loss of the labels).
+
+    Args:
+        logits: Logits (B, K).
+        labels: Labels of the images.
+        value: Smoothing (B,) of each image, in [0, 1].
     """
     return value * task_of(labels).smoothing(logits, labels)
 
@@ -96,11 +111,15 @@ def label_smoothing(logits: Tensor, labels: Tensor, *, value: Tensor) -> Tensor:
 def input_dropout(
     images: Tensor, generator: torch.Generator | None, *, rate: Tensor
 ) -> Tensor:
-    """Set each number of standardized images (B, C, H, W) to 0 with probability `rate`,
-    in [0, 1].
+    """Set numbers of standardized images to 0 at random.
 
     The others are divided by 1 - rate, so the mean stays. Ref: Srivastava et al. 2014;
     MacKay et al. 2019, section 4.3.
+
+    Args:
+        images: Standardized images (B, C, H, W).
+        generator: Random numbers.
+        rate: Probability of 0 for each image (B,), in [0, 1].
     """
     rate = rate.detach()[:, None, None, None]
     # float32 for all: draws in half precision would be too coarse for small rates.
@@ -114,13 +133,20 @@ def input_dropout(
 def activation(
     states: Tensor, dropped: Tensor, *, alpha: Tensor, beta: Tensor
 ) -> Tensor:
-    """Activation regularisation, and its temporal kind, of each column of a passage
-    (B,).
+    """Activation regularization, and its temporal kind, of each column of a passage.
 
-    alpha (B,) times the mean square of the last layer's states (B, T, H) after dropout,
-    plus beta (B,) times the mean square of the change of the states (B, T, H) from word
-    to word. T is at least 2. Ref: Merity et al. 2017, with the same means of squares;
+    It is the mean square of the activations after dropout, and of the change of the
+    states from word to word. Ref: Merity et al. 2017, with the same means of squares;
     STN (MacKay et al. 2019), eq. 63 and 64, prints norms.
+
+    Args:
+        states: States (B, T, H) of the last layer, T at least 2.
+        dropped: The same states after dropout (B, T, H).
+        alpha: Factor (B,) of the mean square of `dropped`.
+        beta: Factor (B,) of the mean square of the change of the states.
+
+    Returns:
+        The terms (B,).
     """
     moved = states[:, 1:] - states[:, :-1]
     return alpha * dropped.square().mean(dim=(1, 2)) + beta * moved.square().mean(
@@ -149,19 +175,26 @@ _BUILT_IN = (
     ),
     Regularizer("activation", _ACTIVATION, "states", activation),
 )
-REGULARIZERS = {one.name: one for one in _BUILT_IN}
+REGULARIZERS = {regularizer.name: regularizer for regularizer in _BUILT_IN}
 """By name; registered ones come last."""
 
 
 def register_regularizer(regularizer: Regularizer) -> Regularizer:
-    """Register a regularizer of your own, so that `tune` and schedules can name it;
-    returns it.
+    """Register a regularizer of your own, so that `tune` and schedules can name it.
 
-    It replaces an earlier one of the same name. SettingsError for a built-in name, or a
-    regularizer without function.
+    It replaces an earlier one of the same name.
+
+    Args:
+        regularizer: The regularizer, with a function and hyperparameters.
+
+    Returns:
+        The same regularizer.
+
+    Raises:
+        SettingsError: For a built-in name, or a regularizer without function.
     """
     name = regularizer.name
-    built_in = (AUGMENTATION, *(one.name for one in _BUILT_IN))
+    built_in = (AUGMENTATION, *(existing.name for existing in _BUILT_IN))
     if name in built_in or not (regularizer.function and regularizer.hyperparameters):
         raise SettingsError(
             f"{name} must be a name that is not built in, with a function and"
@@ -190,21 +223,34 @@ def tunable() -> tuple[str, ...]:
     """
     return (
         AUGMENTATION,
-        *(one.tuned_as for one in REGULARIZERS.values() if one.place != "states"),
+        *(
+            regularizer.tuned_as
+            for regularizer in REGULARIZERS.values()
+            if regularizer.place != "states"
+        ),
     )
 
 
 def check_tune(
-    tune: Iterable[str], *, known: Collection[str] | None = None
+    tune: Iterable[str], *, allowed: Collection[str] | None = None
 ) -> tuple[str, ...]:
-    """The names; SettingsError for one that is not in known (default: tunable()), for a
-    repeated one, and for none.
+    """Check the names of the setting `tune`.
+
+    Args:
+        tune: The names.
+        allowed: The names that are allowed; None for tunable().
+
+    Returns:
+        The names.
+
+    Raises:
+        SettingsError: For a name that is not allowed, a repeated one, and none.
     """
     names = tuple(tune)
-    known = tunable() if known is None else known
+    allowed = tunable() if allowed is None else allowed
     for name in names:
-        if name not in known:
-            raise SettingsError(unknown("group", name, known))
+        if name not in allowed:
+            raise SettingsError(unknown("group", name, allowed))
     if not names or len(set(names)) < len(names):
         raise SettingsError(
             "tune must name at least one group and each once, got"
@@ -219,10 +265,17 @@ def hyperparameters_of(
     """The hyperparameters of the named groups, in the order of the names.
 
     Dropout has one for each module, `dropout.<module>`, which starts at the module's
-    rate if that is not 0. weight_decay: of the settings, the initial value. Raises
-    SettingsError for dropout if the network has none.
+    rate if that is not 0.
+
+    Args:
+        tune: Names of groups, as in the setting `tune`.
+        network: Makes the network, whose dropout modules are read.
+        weight_decay: Weight decay of the settings, the initial value.
+
+    Raises:
+        SettingsError: For dropout, if the network has none.
     """
-    found: list[Hyperparameter] = []
+    hyperparameters: list[Hyperparameter] = []
     for group in [name.replace("-", "_") for name in tune if name != AUGMENTATION]:
         if group == DROPOUT:
             rates: dict[str, Any] = {
@@ -238,25 +291,25 @@ def hyperparameters_of(
                 name: min(float(rate) or INITIAL_RATE, LARGEST_RATE)
                 for name, rate in rates.items()
             }
-            found += [
+            hyperparameters += [
                 Hyperparameter(name, 0.0, LARGEST_RATE, rate)
                 for name, rate in initial.items()
             ]
         elif group == WEIGHT_DECAY:
-            found.append(weight_decay_hyperparameter(weight_decay))
+            hyperparameters.append(weight_decay_hyperparameter(weight_decay))
         else:
-            found += find_regularizer(group).hyperparameters
-    return tuple(found)
+            hyperparameters += find_regularizer(group).hyperparameters
+    return tuple(hyperparameters)
 
 
 @dataclass(frozen=True)
 class Regularization:
-    """The regularizers of a search space. hyperparameters: theirs, which begin at the
-    column `first`.
-    """
+    """The regularizers of a search space."""
 
     hyperparameters: tuple[Hyperparameter, ...]
+    """The hyperparameters of the regularizers."""
     first: int
+    """Column of the first one."""
 
     @cached_property
     def members(self) -> Mapping[str, Mapping[str, tuple[int, Hyperparameter]]]:
@@ -266,15 +319,21 @@ class Regularization:
         Raises SettingsError if the space has only some hyperparameters of a
         regularizer.
         """
-        found: dict[str, dict[str, tuple[int, Hyperparameter]]] = {}
-        for column, one in enumerate(self.hyperparameters, self.first):
-            found.setdefault(one.group, {})[one.own_name] = (column, one)
-        for name, own in found.items():
-            wanted = {one.own_name for one in find_regularizer(name).hyperparameters}
-            if wanted and wanted != own.keys():
-                names = f"{', '.join(sorted(wanted))}, got {', '.join(own)}"
+        members: dict[str, dict[str, tuple[int, Hyperparameter]]] = {}
+        for column, hyperparameter in enumerate(self.hyperparameters, self.first):
+            members.setdefault(hyperparameter.group, {})[hyperparameter.own_name] = (
+                column,
+                hyperparameter,
+            )
+        for name, by_own_name in members.items():
+            expected = {
+                hyperparameter.own_name
+                for hyperparameter in find_regularizer(name).hyperparameters
+            }
+            if expected and expected != by_own_name.keys():
+                names = f"{', '.join(sorted(expected))}, got {', '.join(by_own_name)}"
                 raise SettingsError(f"the regularizer {name} must have {names}")
-        return found
+        return members
 
     @cached_property
     def dropout_columns(self) -> Mapping[str, int]:
@@ -294,36 +353,38 @@ class Regularization:
         numbered = enumerate(self.hyperparameters, self.first)
         return tuple(
             column
-            for column, one in numbered
-            if find_regularizer(one.group).place == "inputs"
+            for column, hyperparameter in numbered
+            if find_regularizer(hyperparameter.group).place == "inputs"
         )
 
     def on_inputs(
         self, images: Tensor, values: Tensor, generator: torch.Generator
     ) -> Tensor:
         """Apply the regularizers of the network's input (B, C, H, W)."""
-        for regularizer, own in self._at("inputs", values, len(images)):
-            images = regularizer(images, generator, **own)
+        for regularizer, own_values in self._at("inputs", values, len(images)):
+            images = regularizer(images, generator, **own_values)
         return images
 
     def penalty(
         self, outputs: Any, labels: Tensor | MixedLabels, values: Tensor
     ) -> Tensor:
-        """The mean () over the images of all terms that are added to the loss, except
-        weight decay.
+        """The mean () over the images of all terms of the loss, except weight decay.
 
-        outputs: logits, or the outputs of a recurrent network with its states.
+        Args:
+            outputs: Logits, or the outputs of a recurrent network with its states.
+            labels: Labels of the images.
+            values: Values of all hyperparameters, in natural units.
         """
-        n = len(labels)
-        found = [
-            mean_over_labels(partial(one, outputs, **own), labels)
-            for one, own in self._at("loss", values, n)
+        n_examples = len(labels)
+        penalties = [
+            mean_over_labels(partial(regularizer, outputs, **own_values), labels)
+            for regularizer, own_values in self._at("loss", values, n_examples)
         ]
-        found += [
-            one(outputs.states, outputs.dropped, **own)
-            for one, own in self._at("states", values, n)
+        penalties += [
+            regularizer(outputs.states, outputs.dropped, **own_values)
+            for regularizer, own_values in self._at("states", values, n_examples)
         ]
-        return sum((one.mean() for one in found), values.new_zeros(()))
+        return sum((penalty.mean() for penalty in penalties), values.new_zeros(()))
 
     @property
     def has_penalty(self) -> bool:
@@ -334,8 +395,12 @@ class Regularization:
     def give(
         self, network: nn.Module, optimizer: Optimizer | None, row: Mapping[str, float]
     ) -> None:
-        """Set the dropout rates of a network and the weight decay of its optimizer to
-        the values in `row`, by name.
+        """Set dropout rates and weight decay to the values of a row.
+
+        Args:
+            network: The network whose dropout rates are set.
+            optimizer: The optimizer whose weight decay is set, if there is one.
+            row: Values by name.
         """
         for name in self.dropout_columns:
             network.get_submodule(name).p = row[f"{DROPOUT}.{name}"]  # type: ignore[assignment]
@@ -355,12 +420,12 @@ class Regularization:
         rows = values.expand(n_images, -1)
         for name, members in self.members.items():
             if (regularizer := find_regularizer(name)).place == place:
-                own: dict[str, Any] = {
+                own_values: dict[str, Any] = {
                     name: rows[:, column] for name, (column, _) in members.items()
                 }
-                own |= {
-                    name: own[name].round()
-                    for name, (_, one) in members.items()
-                    if one.whole
+                own_values |= {
+                    name: own_values[name].round()
+                    for name, (_, hyperparameter) in members.items()
+                    if hyperparameter.whole
                 }
-                yield regularizer, own
+                yield regularizer, own_values

@@ -23,22 +23,27 @@ move.
 
 @dataclass(frozen=True)
 class Hyperparameter:
-    """A number that a search tunes. Its position in its range is the sigmoid of a
-    logit, as for operations.
+    """A number that a search tunes.
 
-    name: its group's name, or `<group>.<own name>`. low, high, initial: the range and
-    the initial value, in natural units. scale: linear, or `log` for a logarithmic
-    range. whole: whether it is rounded to the nearest whole number when it acts;
-    searched and saved values are not rounded. unit: for display; None without one.
+    Its position in its range is the sigmoid of a logit, as for operations.
     """
 
     name: str
+    """Its group's name, or `<group>.<own name>`."""
     low: float
+    """Low end of the range, in natural units."""
     high: float
+    """High end of the range, in natural units."""
     initial: float
+    """Initial value, in natural units."""
     scale: Literal["linear", "log"] = "linear"
+    """`log` for a logarithmic range."""
     whole: bool = False
+    """Whether it is rounded to the nearest whole number when it acts; searched and
+    saved values are not rounded.
+    """
     unit: str | None = None
+    """Unit for display; None without one."""
 
     def __post_init__(self) -> None:
         is_range = (
@@ -70,7 +75,7 @@ class Hyperparameter:
         """Logit of the initial value, within LARGEST_LOGIT."""
         numbers = (self.low, self.high, self.initial)
         low, high, initial = (
-            math.log(one) if self.scale == "log" else one for one in numbers
+            math.log(number) if self.scale == "log" else number for number in numbers
         )
         place = (initial - low) / (high - low)
         if not 0 < place < 1:
@@ -80,8 +85,10 @@ class Hyperparameter:
 
 @dataclass(frozen=True)
 class Regularizer:
-    """A group of hyperparameters, whose names begin with its name. In `tune`, its name
-    has dashes instead of `_`.
+    """A group of hyperparameters, whose names begin with its name.
+
+    In `tune`, its name has dashes instead of `_`. To change images in [0, 1], register
+    an operation with hba.register_operation.
 
     place    function                                   acts on
     inputs   f(images, generator, **values) -> images   the network's input,
@@ -94,21 +101,23 @@ class Regularizer:
                                                         after dropout
     network  none                                       the network (dropout,
                                                         weight_decay; built-in only)
-
-    values: by own name, one number for each image (B,), in natural units, on the
-    device. To change images in [0, 1], register an operation with
-    hba.register_operation.
     """
 
     name: str
+    """Name of the group, one word."""
     hyperparameters: tuple[Hyperparameter, ...]
+    """Its hyperparameters."""
     place: Place
+    """Where it acts, as in the table."""
     function: Callable[..., Tensor] | None = None
+    """The function in the table. `values` has, by own name, one number for each image
+    (B,), in natural units, on the device.
+    """
 
     def __post_init__(self) -> None:
-        names = [one.name for one in self.hyperparameters]
+        names = [hyperparameter.name for hyperparameter in self.hyperparameters]
         is_named = self.name.isidentifier() and all(
-            one.group == self.name for one in self.hyperparameters
+            hyperparameter.group == self.name for hyperparameter in self.hyperparameters
         )
         is_placed = self.place in get_args(Place) and (self.place == "network") == (
             self.function is None

@@ -31,7 +31,11 @@ DROPOUTS = ("words", "input", HIDDEN, "output", "weights")
 
 def tunable() -> tuple[str, ...]:
     """What `tune` may name in a search on text."""
-    of_states = [one.tuned_as for one in REGULARIZERS.values() if one.place == "states"]
+    of_states = [
+        regularizer.tuned_as
+        for regularizer in REGULARIZERS.values()
+        if regularizer.place == "states"
+    ]
     return (DROPOUT, *of_states, WEIGHT_DECAY.replace("_", "-"))
 
 
@@ -122,7 +126,7 @@ class TextSearchConfig(TextTrainingConfig, AlgorithmConfig):
     learning_rate_schedule: ClassVar[str] = PLATEAU
 
     tune: Annotated[
-        Words, AfterValidator(lambda names: check_tune(names, known=tunable()))
+        Words, AfterValidator(lambda names: check_tune(names, allowed=tunable()))
     ] = (DROPOUT, "activation")
     """What is tuned, separated by commas: dropout (of words, input, hidden states,
     output and recurrent weights), activation (activation regularization and its

@@ -52,13 +52,18 @@ def _constant(
     schedule: Schedule, values: Callable[[Hyperparameter], float]
 ) -> Schedule:
     return Schedule(
-        schedule.space, np.array([[values(one) for one in schedule.space.regularizers]])
+        schedule.space,
+        np.array(
+            [[values(regularizer) for regularizer in schedule.space.regularizers]]
+        ),
     )
 
 
 BASELINES: Mapping[str, Callable[[Schedule], Schedule]] = {
-    "none": lambda schedule: _constant(schedule, lambda one: one.low),
-    "start": lambda schedule: _constant(schedule, lambda one: one.initial),
+    "none": lambda schedule: _constant(schedule, lambda regularizer: regularizer.low),
+    "start": lambda schedule: _constant(
+        schedule, lambda regularizer: regularizer.initial
+    ),
     "static": Schedule.averaged,
     "final": lambda schedule: schedule.only(schedule.epochs - 1),
 }
@@ -78,23 +83,26 @@ class TextTraining(NamedTuple):
 
 @dataclass(frozen=True)
 class TextEvaluation:
-    """The results. trainings: seed by seed, with the schedule's first. Perplexities are
-    the exponentials of losses.
-    """
+    """The results. Perplexities are the exponentials of losses."""
 
     trainings: tuple[TextTraining, ...]
+    """Trainings, seed by seed, with the schedule's first."""
 
     def losses(
         self, row: str, of: Literal["test_loss", "val_loss"] = "test_loss"
     ) -> dict[int, float]:
         """Losses by seed."""
-        return {one.seed: getattr(one, of) for one in self.trainings if one.row == row}
+        return {
+            training.seed: getattr(training, of)
+            for training in self.trainings
+            if training.row == row
+        }
 
     def lines(self) -> Iterator[str]:
         """The results for a terminal: the perplexities of each row, then its difference
         to the schedule.
         """
-        rows = [*dict.fromkeys(one.row for one in self.trainings)]
+        rows = [*dict.fromkeys(training.row for training in self.trainings)]
         for row in rows:
             test, val = (
                 _mean_and_deviation(self.losses(row, of))
@@ -105,20 +113,22 @@ class TextEvaluation:
                 " text"
             )
         for row in rows[1:]:
-            found = PairedDifference.of(self.losses(SCHEDULE), minus=self.losses(row))
-            assert found is not None, "all rows have the same seeds"
-            low, high = found.interval or (-math.inf, math.inf)
-            verdict = (
-                "lower loss"
-                if high < 0
-                else "higher loss"
-                if low > 0
-                else "no difference shown"
+            difference = PairedDifference.of(
+                self.losses(SCHEDULE), minus=self.losses(row)
             )
-            change = f"{points(found.mean, found.interval, digits=3)} nats a word"
+            assert difference is not None, "all rows have the same seeds"
+            low, high = difference.interval or (-math.inf, math.inf)
+            verdict = "no difference shown"
+            if high < 0:
+                verdict = "lower loss"
+            elif low > 0:
+                verdict = "higher loss"
+            change = (
+                f"{points(difference.mean, difference.interval, digits=3)} nats a word"
+            )
             yield (
                 f"{SCHEDULE} - {row}: {change}, 95 % interval,"
-                f" {counted(found.n_pairs, 'seed')}: {verdict}"
+                f" {counted(difference.n_pairs, 'seed')}: {verdict}"
             )
 
 
@@ -126,7 +136,9 @@ def _mean_and_deviation(losses: Mapping[int, float]) -> str:
     values = {seed: perplexity(loss) for seed, loss in losses.items()}
     mean = mean_of(values)
     deviation = std_of(values)
-    return " +- ".join(in_words(one) for one in (mean, deviation) if one is not None)
+    return " +- ".join(
+        in_words(value) for value in (mean, deviation) if value is not None
+    )
 
 
 def train(
@@ -137,14 +149,25 @@ def train(
     seed: int,
     on_step: Callable[[], None] = lambda: None,
 ) -> tuple[list[float], float]:
-    """Train a language model with a schedule's regularization, and measure the test
-    text once, after the last epoch.
+    """Train a language model with a schedule's regularization.
 
-    tokens: the three texts (N,), on their device. The learning rate follows the loss on
-    tokens["valid"], as in a search. The seed decides weights and draws; no network
-    starts like one of a search. Returns mean losses in nats per word: of the validation
-    text after each epoch, and of the test text. DivergedError for a loss that is not
-    finite.
+    The test text is measured once, after the last epoch. The learning rate follows the
+    loss on tokens["valid"], as in a search.
+
+    Args:
+        config: The settings.
+        tokens: The three texts (N,), on their device.
+        n_words: Size of the vocabulary.
+        schedule: The schedule.
+        seed: Decides weights and draws; no network starts like one of a search.
+        on_step: Called after each step.
+
+    Returns:
+        Mean losses in nats per word: of the validation text after each epoch, and of
+        the test text.
+
+    Raises:
+        DivergedError: For a loss that is not finite.
     """
     device = tokens["train"].device
     length = config.sequence_length
@@ -200,35 +223,43 @@ def evaluate(
     progress: bool = False,
     **settings: Any,
 ) -> TextEvaluation:
-    """Train language models with a schedule of hba.text.search and with baselines, and
-    measure them on the test text.
+    """Compare a schedule of hba.text.search with baselines on the test text.
 
-    schedule: a schedule, or its file or folder. data: the folder of text; None for that
-    of the search. against: names of BASELINES. out: a folder for results.json, which is
-    written after each training. resume: continue the evaluation in `out`; you can add
-    seeds and baselines. settings: fields of hba.text.TextEvaluationConfig, by default
-    as in the search. Raises HbaError for arguments that cannot work, DivergedError for
-    a loss that is not finite.
+    It trains language models with the schedule and with each baseline.
+
+    Args:
+        schedule: A schedule, or its file or folder.
+        data: The folder of text; None for that of the search.
+        against: Names of BASELINES.
+        out: A folder for results.json, which is written after each training.
+        resume: Continue the evaluation in `out`; you can add seeds and baselines.
+        callback: Called during the trainings.
+        progress: Show a bar in a terminal or a notebook.
+        settings: Fields of hba.text.TextEvaluationConfig, by default as in the search.
+
+    Raises:
+        HbaError: For arguments that cannot work.
+        DivergedError: For a loss that is not finite.
     """
     check_single_process("an evaluation")
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the evaluation to resume")
     callback = callback or TrainingsBar()
     folder = None if out is None else Path(out)
-    found = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
-    rows = {SCHEDULE: found, **_baselines(found, tuple(words(against)))}
-    searched = settings_of(found)
+    policy = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
+    rows = {SCHEDULE: policy, **_baselines(policy, tuple(words(against)))}
+    searched = settings_of(policy)
     names = TextTrainingConfig.model_fields.keys() - {"device"}
     # Batch sizes and learning rates of a search on images do not suit text.
-    known = (
+    inherited = (
         {name: searched[name] for name in names & searched.keys()}
         if "vocabulary_size" in searched
         else {}
     )
     config = TextEvaluationConfig.make(
-        {**known, **settings, **({} if data is None else {"data": data})}
+        {**inherited, **settings, **({} if data is None else {"data": data})}
     )
-    if f"{DROPOUT}.{HIDDEN}" in found.space.names and config.layers == 1:
+    if f"{DROPOUT}.{HIDDEN}" in policy.space.names and config.layers == 1:
         raise SettingsError(
             f"layers must be at least 2 for a schedule of {DROPOUT}.{HIDDEN}, got 1"
         )
@@ -236,17 +267,17 @@ def evaluate(
     identity = {
         "settings": config.model_dump(mode="json", exclude={"seeds", "data", "device"}),
         "text": [*corpus.sha256.values()],
-        "regularizers": list(found.space.names),
-        "values": found.values.tolist(),
+        "regularizers": list(policy.space.names),
+        "values": policy.values.tolist(),
     }
     with run_lock(folder):
         done = (
             {} if folder is None else _stored(folder / RESULTS_NAME, identity, resume)
         )
         device = find_device(config.device)
-        wanted = [(row, seed) for seed in range(config.seeds) for row in rows]
+        planned = [(row, seed) for seed in range(config.seeds) for row in rows]
         tokens = {name: words.to(device) for name, words in corpus.tokens.items()}
-        missing = [key for key in wanted if key not in done]
+        missing = [key for key in planned if key not in done]
         steps = (
             (len(tokens["train"]) // config.batch_size - 1)
             // config.sequence_length
@@ -266,7 +297,7 @@ def evaluate(
             )
             done[row, seed] = TextTraining(row, seed, val_losses[-1], test_loss)
             if folder is not None:
-                trainings = [one._asdict() for one in done.values()]
+                trainings = [training._asdict() for training in done.values()]
                 content = {
                     "format": "hba-text-evaluation",
                     "identity": identity,
@@ -279,21 +310,21 @@ def evaluate(
             callback.ended(
                 f"{row}, seed {seed}: test perplexity {in_words(perplexity(test_loss))}"
             )
-    return TextEvaluation(tuple(done[key] for key in wanted))
+    return TextEvaluation(tuple(done[key] for key in planned))
 
 
 def _baselines(schedule: Schedule, names: Sequence[str]) -> dict[str, Schedule]:
     """The baselines by name. ScheduleError for a schedule that cannot train a language
     model.
     """
-    known = {*tunable(), *(f"{DROPOUT}.{name}" for name in DROPOUTS)} - {DROPOUT}
+    text_names = {*tunable(), *(f"{DROPOUT}.{name}" for name in DROPOUTS)} - {DROPOUT}
     tuned = {
-        one.name: {one.name, one.group.replace("_", "-")}
-        for one in schedule.space.regularizers
+        regularizer.name: {regularizer.name, regularizer.group.replace("_", "-")}
+        for regularizer in schedule.space.regularizers
     }
-    of_images = [name for name, own in tuned.items() if not own & known]
+    of_images = [name for name, aliases in tuned.items() if not aliases & text_names]
     if names_of_images := [
-        *(one.name for one in schedule.space.operations),
+        *(operation.name for operation in schedule.space.operations),
         *of_images,
     ]:
         raise ScheduleError(
@@ -321,8 +352,8 @@ def _stored(
         if content["identity"] != identity:
             raise ValueError("it is of another schedule, text or settings")
         return {
-            (one["row"], one["seed"]): TextTraining(**one)
-            for one in content["trainings"]
+            (record["row"], record["seed"]): TextTraining(**record)
+            for record in content["trainings"]
         }
     except (ValueError, LookupError, TypeError, OSError) as error:
         raise RunError(

@@ -45,7 +45,7 @@ class VariationalDropout(RatedDropout):
     Ghahramani 2016.
     """
 
-    def dropped(self, x: Tensor, *further: Any, rate: Tensor) -> Tensor:
+    def dropped(self, x: Tensor, *other_inputs: Any, rate: Tensor) -> Tensor:
         return x * scaled_mask((len(x), 1, x.shape[2]), rate.to(x).view(-1, 1, 1))
 
 
@@ -59,8 +59,8 @@ class EmbeddingDropout(RatedDropout):
         super().__init__(p)
         self.n_words = n_words
 
-    def dropped(self, x: Tensor, *further: Any, rate: Tensor) -> Tensor:
-        (tokens,) = further
+    def dropped(self, x: Tensor, *other_inputs: Any, rate: Tensor) -> Tensor:
+        (tokens,) = other_inputs
         rate = rate.to(x).view(-1, 1)
         kept = torch.rand(self.n_words, device=x.device, dtype=x.dtype)[tokens] >= rate
         return x * (kept / (1 - rate).clamp(min=torch.finfo(x.dtype).eps)).unsqueeze(2)
@@ -75,12 +75,16 @@ class WeightDropout(RatedDropout):
     of_batch = True
 
     def dropped(
-        self, x: nn.Module, *further: Any, rate: Tensor
+        self, x: nn.Module, *other_inputs: Any, rate: Tensor
     ) -> Callable[[Tensor], Tensor]:
-        weights = {name: one for name, one in x.named_parameters() if name in WEIGHTS}
+        weights = {
+            name: parameter
+            for name, parameter in x.named_parameters()
+            if name in WEIGHTS
+        }
         first = next(iter(weights.values()))
         mask = scaled_mask(first.shape, rate.flatten()[0].to(first))
-        masked = {name: one * mask for name, one in weights.items()}
+        masked = {name: weight * mask for name, weight in weights.items()}
         return lambda inputs: functional_call(x, masked, (inputs,))
 
 
@@ -101,10 +105,16 @@ class LstmLayer(nn.Module):
         cell: Tensor,
         recurrent: Callable[[Tensor], Tensor],
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """x (B, T, n_inputs), state and cell (B, H) to states (B, T, H), and the last
-        state and cell.
+        """Run the layer over the words of a passage.
 
-        recurrent: self.recurrent, or the same after dropout.
+        Args:
+            x: Inputs (B, T, n_inputs).
+            state: State (B, H) before the first word.
+            cell: Cell (B, H) before the first word.
+            recurrent: self.recurrent, or the same after dropout.
+
+        Returns:
+            States (B, T, H), and the last state and cell.
         """
         states = []
         for of_input in self.inputs(x).unbind(1):
@@ -116,8 +126,12 @@ class LstmLayer(nn.Module):
 
 
 class LstmLanguageModel(nn.Module):
-    """n_words: of the vocabulary. width: of word vectors and of layers. Embedding and
-    decoder do not share weights.
+    """A language model of LSTM layers. Embedding and decoder do not share weights.
+
+    Args:
+        n_words: Number of words of the vocabulary.
+        width: Size of word vectors and of layers.
+        n_layers: Number of layers.
     """
 
     def __init__(self, n_words: int, width: int = 650, n_layers: int = 2) -> None:
@@ -166,11 +180,16 @@ def next_word_loss(prediction: Prediction, following: Tensor) -> Tensor:
 
 @torch.no_grad()
 def measured_loss(network: LstmLanguageModel, tokens: Tensor, length: int) -> float:
-    """Mean loss in nats per word of the text (N,), without the first word of each
-    column and the division's remainder.
+    """Mean loss in nats per word of a text.
 
-    The network is measured in eval mode, and its mode is restored. The host waits for
-    the device only at the end.
+    The first word of each column and the division's remainder are left out. The network
+    is measured in eval mode, and its mode is restored. The host waits for the device
+    only at the end.
+
+    Args:
+        network: The language model.
+        tokens: Words of the text (N,).
+        length: Words of a passage.
     """
     was_training = network.training
     network.eval()

@@ -51,9 +51,17 @@ SEARCHED = ("train", "valid")
 
 
 class ClippedSGD(SGD):
-    """SGD without momentum. The gradient is clipped to the norm clip_norm after the
-    weight decay is added, as in a search that tunes the weight decay in the loss.
-    together: clip all groups of parameters as one, or separately.
+    """SGD without momentum.
+
+    The gradient is clipped after the weight decay is added, as in a search that tunes
+    the weight decay in the loss.
+
+    Args:
+        parameters: Parameters, or groups of them.
+        learning_rate: Learning rate.
+        weight_decay: Weight decay.
+        clip_norm: Largest norm of the gradient.
+        together: Clip all groups of parameters as one, or separately.
     """
 
     def __init__(
@@ -71,18 +79,25 @@ class ClippedSGD(SGD):
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
         groups = [
-            (group, [one for one in group["params"] if one.grad is not None])
+            (
+                group,
+                [
+                    parameter
+                    for parameter in group["params"]
+                    if parameter.grad is not None
+                ],
+            )
             for group in self.param_groups
         ]
         for group, parameters in groups:
-            for one in parameters if group["weight_decay"] else ():
-                one.grad.add_(one, alpha=group["weight_decay"])
+            for parameter in parameters if group["weight_decay"] else ():
+                parameter.grad.add_(parameter, alpha=group["weight_decay"])
         learned = [parameters for _, parameters in groups]
-        for part in [list(chain(*learned))] if self.together else learned:
-            torch.nn.utils.clip_grad_norm_(part, self.clip_norm)
+        for clipped in [list(chain(*learned))] if self.together else learned:
+            torch.nn.utils.clip_grad_norm_(clipped, self.clip_norm)
         for group, parameters in groups:
-            for one in parameters:
-                one.add_(one.grad, alpha=-group["lr"])
+            for parameter in parameters:
+                parameter.add_(parameter.grad, alpha=-group["lr"])
 
 
 def optimizer_of(
@@ -112,14 +127,14 @@ def network_of(
 
 @dataclass(frozen=True)
 class TextProblem(SearchProblem):
-    """tokens (N,): by the names of the texts, on the device. network: before its first
-    step.
-    """
+    """A search on text."""
 
     config: TextSearchConfig
     space: SearchSpace
     tokens: Mapping[str, Tensor]
+    """Words (N,) by the names of the texts, on the device."""
     network: LstmLanguageModel
+    """The network before its first step."""
 
     @staticmethod
     def of(
@@ -168,10 +183,12 @@ class TextProblem(SearchProblem):
     def train_stream(self) -> TokenStream:
         return self.val_stream(self.config.batch_size, "train")
 
-    def val_stream(self, batch_size: int, part: str = "valid") -> TokenStream:
+    def val_stream(self, batch_size: int, split: str = "valid") -> TokenStream:
         length = self.config.sequence_length
         state_of = self.network.zero_state
-        return TokenStream(self.tokens[part], batch_size, length, state_of, FILES[part])
+        return TokenStream(
+            self.tokens[split], batch_size, length, state_of, FILES[split]
+        )
 
     def generator(self) -> torch.Generator:
         return generator_for(
@@ -258,8 +275,8 @@ class TextProgress(SearchProgress):
 
     def measured(self, metrics: Mapping[str, float | None]) -> str:
         train, val = (
-            in_words(metrics[f"{part}_perplexity"] or math.nan)
-            for part in ("train", "val")
+            in_words(metrics[f"{split}_perplexity"] or math.nan)
+            for split in ("train", "val")
         )
         return f"perplexity {train} in training, {val} in validation"
 
@@ -276,29 +293,34 @@ def search(
     progress: bool = False,
     **settings: Any,
 ) -> SearchResult:
-    """Find a schedule of regularization for a language model on a folder of text, in
-    one training.
+    """Find a schedule of regularization for a language model, in one training.
 
-    data: the folder, with train.txt and valid.txt. out: a folder for policy.json,
-    config.json, metrics.csv and the checkpoint. resume: resume the run in `out`; data
-    may have moved. progress: show a bar in a terminal or a notebook. settings: fields
-    of hba.text.TextSearchConfig and of its algorithm.
+    Args:
+        data: The folder of text, with train.txt and valid.txt.
+        out: A folder for policy.json, config.json, metrics.csv and the checkpoint.
+        resume: Resume the run in `out`; data may have moved.
+        callback: Called during the search.
+        progress: Show a bar in a terminal or a notebook.
+        settings: Fields of hba.text.TextSearchConfig and of its algorithm.
 
-    HbaError for arguments that cannot work, DivergedError for a loss that is not
-    finite; `out` has the results so far.
+    Raises:
+        HbaError: For arguments that cannot work.
+        DivergedError: For a loss that is not finite; `out` has the results so far.
     """
     check_single_process("a search on text")
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the run to resume")
-    given = settings if data is None else {**settings, "data": data}
+    all_settings = settings if data is None else {**settings, "data": data}
     folder = None if out is None else RunFolder(Path(out))
     with run_lock(None if folder is None else folder.path):
         if folder is not None and (
             resumes(resume, folder.config) if data is not None else resume
         ):
-            config = from_config(TextSearchConfig, folder.path, given, resume=True)
+            config = from_config(
+                TextSearchConfig, folder.path, all_settings, resume=True
+            )
         else:
-            config = TextSearchConfig.make(given)
+            config = TextSearchConfig.make(all_settings)
             if folder is not None:
                 folder.check_free()
         device = find_device(config.device)

@@ -26,11 +26,12 @@ UNKNOWN = "<unk>"
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """words: by number. The first, UNKNOWN, stands for all words outside of the
-    vocabulary.
-    """
+    """The words that a language model knows."""
 
     words: tuple[str, ...]
+    """The words by number. The first, UNKNOWN, stands for all words outside of the
+    vocabulary.
+    """
 
     @staticmethod
     def of(words: Iterable[str], size: int) -> "Vocabulary":
@@ -55,33 +56,43 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Corpus:
-    """The texts that were read, by the names of FILES. tokens (N,): in their order,
-    int64. sha256: of the files.
-    """
+    """The texts that were read, by the names of FILES."""
 
     path: Path
+    """The folder."""
     vocabulary: Vocabulary
+    """The words that are known."""
     tokens: Mapping[str, Tensor]
+    """Words (N,) of each text, in their order, int64."""
     sha256: Mapping[str, str]
+    """SHA-256 of each file."""
 
     @staticmethod
     def read(
         path: str | Path, vocabulary_size: int, parts: Sequence[str] = tuple(FILES)
     ) -> "Corpus":
-        """The named parts of a folder, with the vocabulary of its training text, which
-        must be among them.
+        """Read texts of a folder.
 
-        Every line, even an empty one, ends in END_OF_LINE. DataError for a file that is
-        not UTF-8 or has no words.
+        Every line, even an empty one, ends in END_OF_LINE.
+
+        Args:
+            path: The folder.
+            vocabulary_size: Size of the vocabulary, which is that of the training text.
+            parts: Names of the texts; the training text must be among them.
+
+        Raises:
+            DataError: For a file that is not UTF-8 or has no words.
         """
-        read = {part: _words(Path(path) / FILES[part]) for part in parts}
+        read = {split: _words(Path(path) / FILES[split]) for split in parts}
         vocabulary = Vocabulary.of(read["train"][0], vocabulary_size)
-        tokens = {part: vocabulary.encoded(words) for part, (words, _) in read.items()}
+        tokens = {
+            split: vocabulary.encoded(words) for split, (words, _) in read.items()
+        }
         return Corpus(
             Path(path),
             vocabulary,
             tokens,
-            {part: sha256 for part, (_, sha256) in read.items()},
+            {split: sha256 for split, (_, sha256) in read.items()},
         )
 
 
@@ -103,34 +114,43 @@ def _words(path: Path) -> tuple[list[str], str]:
 
 @dataclass(frozen=True)
 class Passage:
-    """tokens (B, T): of B columns. state: the hidden state after the previous passage.
-    Its length is B.
-    """
+    """Words of a text in B columns. Its length is B."""
 
     tokens: Tensor
+    """The words (B, T)."""
     state: Tensor
+    """The hidden state after the previous passage."""
 
     def __len__(self) -> int:
         return len(self.tokens)
 
 
 class Prediction(NamedTuple):
-    """logits (B, T, V): of words. states (B, T, H): of the last layer. dropped: after
-    dropout. state: the last one.
-    """
+    """What a language model predicts for a passage."""
 
     logits: Tensor
+    """Logits (B, T, V) of the words."""
     states: Tensor
+    """States (B, T, H) of the last layer."""
     dropped: Tensor
+    """The same after dropout."""
     state: Tensor
+    """The last hidden state."""
 
 
 class TokenStream:
     """Endless passages of a text, each with the words that follow.
 
     The text is cut into batch_size columns of equal length, and these into passages of
-    `length` words; rests are dropped. The hidden state is the last argument of `carry`,
-    at the beginning state_of(batch_size). name: in errors.
+    `length` words; rests are dropped.
+
+    Args:
+        tokens: Words of the text (N,).
+        batch_size: Number of columns.
+        length: Words of a passage.
+        state_of: Makes the hidden state at the beginning, for batch_size columns; later
+            it is the last argument of `carry`.
+        name: Name of the text in errors.
     """
 
     def __init__(
@@ -151,19 +171,20 @@ class TokenStream:
                 f"{batch_size * (length + 1)} words for {batch_size} columns of"
                 f" {length} words and one more"
             )
-            given = f"got {len(tokens)}; lower batch_size or sequence_length"
-            raise SettingsError(f"{name} must have at least {words}, {given}")
+            remedy = f"got {len(tokens)}; lower batch_size or sequence_length"
+            raise SettingsError(f"{name} must have at least {words}, {remedy}")
         self.position = 0
         self.state = state_of(batch_size)
 
     def next(self) -> tuple[Passage, Tensor]:
         """A passage and the words (B, T) that follow its words."""
         if self.position == self.batches_per_pass:
-            self.position, self.state = 0, self.state_of(self.batch_size)
+            self.position = 0
+            self.state = self.state_of(self.batch_size)
         start = self.position * self.length
-        found = self.columns[:, start : start + self.length + 1]
+        window = self.columns[:, start : start + self.length + 1]
         self.position += 1
-        return Passage(found[:, :-1], self.state), found[:, 1:]
+        return Passage(window[:, :-1], self.state), window[:, 1:]
 
     def carry(self, state: Tensor) -> None:
         """Begin the next passage with this hidden state, detached from its graph."""
@@ -173,10 +194,8 @@ class TokenStream:
         return {"position": self.position, "state": self.state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.position, self.state = (
-            state["position"],
-            state["state"].to(self.columns.device),
-        )
+        self.position = state["position"]
+        self.state = state["state"].to(self.columns.device)
 
 
 def columns_of(tokens: Tensor, n_columns: int) -> Tensor:
