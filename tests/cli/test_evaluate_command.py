@@ -230,8 +230,8 @@ def test_an_evaluation_is_repeated_by_its_settings(
     )
     again = json.loads(Path("again/results.json").read_text(encoding="utf-8"))
     errors = (
-        [row["test_error_percent"] for row in found["rows"]]
-        for found in (results(), again)
+        [row["test_error_percent"] for row in record["rows"]]
+        for record in (results(), again)
     )
     assert next(errors) == next(errors)
     refused = run_command(

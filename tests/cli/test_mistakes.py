@@ -122,11 +122,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("kind", MISTAKES)
-def test_a_mistake_is_one_line_that_names_it(kind: str, place: Path) -> None:
+@pytest.mark.parametrize("topic", MISTAKES)
+def test_a_mistake_is_one_line_that_names_it(topic: str, place: Path) -> None:
     before = sorted(place.rglob("*"))
     failures: list[tuple[Any, ...]] = []
-    for line, named in MISTAKES[kind]:
+    for line, named in MISTAKES[topic]:
         words = line.split()
         has_settings = (
             words[0] in ("search", "evaluate")

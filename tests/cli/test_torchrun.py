@@ -43,10 +43,10 @@ def wait_for(is_so: Callable[[], bool]) -> None:
 
 
 def values(folder: Path) -> list[list[float]]:
-    found: list[list[float]] = json.loads(
+    rows: list[list[float]] = json.loads(
         (folder / "policy.json").read_text(encoding="utf-8")
     )["values"]
-    return found
+    return rows
 
 
 def rows_of(folder: Path) -> int:
@@ -85,14 +85,14 @@ def test_two_processes_make_one_run_and_one_evaluation(tmp_path: Path) -> None:
         begun(*words, "--seeds", "1", "--against", "none", of=tmp_path)
     )
     assert code == 0, errors
-    found = json.loads(
+    results = json.loads(
         (tmp_path / "compared" / "results.json").read_text(encoding="utf-8")
     )
-    assert (found["n_processes"], [row["seeds"] for row in found["rows"]]) == (
+    assert (results["n_processes"], [row["seeds"] for row in results["rows"]]) == (
         2,
         [[0], [0]],
     )
-    assert [row["wrong"] for row in found["rows"]] == [
+    assert [row["wrong"] for row in results["rows"]] == [
         [None],
         [None],
     ], "each process measures half of the images"
