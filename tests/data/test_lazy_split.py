@@ -31,12 +31,12 @@ SETTINGS: dict[str, Any] = {
 
 def write_folder(folder: Path) -> Path:
     """30 images for training and 8 for testing."""
-    for part, n in (("train", 15), ("test", 4)):
+    for split, n_images in (("train", 15), ("test", 4)):
         for label, name in enumerate(("cat", "dog")):
-            (folder / part / name).mkdir(parents=True)
-            for index in range(n):
+            (folder / split / name).mkdir(parents=True)
+            for index in range(n_images):
                 Image.new("RGB", (8, 8), (100 * label, index, 0)).save(
-                    folder / part / name / f"{index:02}.png"
+                    folder / split / name / f"{index:02}.png"
                 )
     return folder
 
@@ -124,9 +124,9 @@ def test_the_test_file_of_a_dataset_is_not_opened_before_the_last_step(
     events = Events(monkeypatch)
     init = torchvision.datasets.SVHN.__init__
 
-    def recording(self: Any, root: str, split: str, **others: Any) -> None:
+    def recording(self: Any, root: str, split: str, **options: Any) -> None:
         events.seen.append(split)
-        init(self, root, split=split, **others)
+        init(self, root, split=split, **options)
 
     monkeypatch.setattr(torchvision.datasets.SVHN, "__init__", recording)
     result = hba.evaluate(

@@ -20,14 +20,14 @@ from hba.utils.files import open_regular
 CLASSES = ("cat", "dog")
 
 
-def make_folder(folder: Path, n: int = 20, seed: int = 0) -> Path:
+def make_folder(folder: Path, n_images: int = 20, seed: int = 0) -> Path:
     """n noisy images of each class, all of one size in bytes, as uncompressed files
     are.
     """
     random = np.random.default_rng(seed)
     for name in CLASSES:
         (folder / name).mkdir(parents=True)
-        for number in range(n):
+        for number in range(n_images):
             levels = random.integers(0, 256, (8, 8, 3), dtype=np.uint8)
             Image.fromarray(levels).save(folder / name / f"{number:03}.bmp")
     return folder
@@ -128,7 +128,7 @@ def test_of_many_images_a_sample_is_kept_and_the_count_is_an_estimate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hba.data.leakage.MOST_KEPT", 100)
-    folder = make_folder(tmp_path / "images", n=300)
+    folder = make_folder(tmp_path / "images", n_images=300)
     seen = seen_in(folder, split_seed=0)
     assert (len(seen.hashes), seen.n_images) == (100, 480)
     was_seen, tested = split_by_hand(folder, seed=1)

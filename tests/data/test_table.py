@@ -109,12 +109,12 @@ def test_csv_and_parquet_have_the_same_classes(place: Path) -> None:
         table.to_csv(place / "a.csv", index=False)
         table.to_parquet(place / "a.parquet")
         for name in ("a.csv", "a.parquet"):
-            if any(one % 1 for one in labels):
+            if any(label % 1 for label in labels):
                 refused(place / name, "21.5")
             else:
                 expected = {
-                    path: str(round(one))
-                    for (path, _), one in zip(ROWS, column, strict=True)
+                    path: str(round(label))
+                    for (path, _), label in zip(ROWS, column, strict=True)
                 }
                 assert labels_of(place / name) == expected
 
@@ -143,15 +143,18 @@ def test_classes_that_are_nearly_equal_are_named(place: Path) -> None:
         data = written(
             place,
             csv_of(
-                [(path, one if one[0] == '"' else f'"{one}"') for path, one in rows]
+                [
+                    (path, label if label[0] == '"' else f'"{label}"')
+                    for path, label in rows
+                ]
             ),
         )
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             assert len(find_source(config_of(data)).class_names) == n_classes
-        told = [str(one.message) for one in caught]
-        assert len(told) == (named is not None), labels
-        assert named is None or named in told[0]
+        messages = [str(warning.message) for warning in caught]
+        assert len(messages) == (named is not None), labels
+        assert named is None or named in messages[0]
 
 
 def test_names_without_folder_and_ending_are_files_by_two_options(place: Path) -> None:
@@ -185,8 +188,8 @@ def test_accents_of_paths_and_columns_may_have_another_form_than_files(
     for path, _ in ROWS:
         (place / path).rename(place / f"caf\u00e9 {path}")
     data = written(place, csv_of(rows, "path,cate\u0301gorie"))
-    found = labels_of(data, label_column="cat\u00e9gorie")
-    assert found == {f"caf\u00e9 {path}": label for path, label in ROWS}
+    labels = labels_of(data, label_column="cat\u00e9gorie")
+    assert labels == {f"caf\u00e9 {path}": label for path, label in ROWS}
 
 
 def test_splits_are_those_of_the_column_and_may_lack_a_class(place: Path) -> None:
@@ -276,12 +279,16 @@ def test_a_cell_has_the_labels_between_separators_and_an_empty_one_has_none(
     settings = {"label_separator": ";"}
     source = find_source(config_of(data, **settings))
     assert source.class_names == ("cat", "dog", "emu")
-    found = {}
+    labels_by_name = {}
     for number, row in zip(source.train.numbers, source.train.labels, strict=True):
         name = Path(source.train.items.name(number)).name
-        found[name] = {source.class_names[label] for label in np.flatnonzero(row)}
-    expected = [{one.strip() for one in cell.split(";")} - {""} for cell in SEVERAL]
-    assert found == dict(zip([path for path, _ in ROWS], expected, strict=True))
+        labels_by_name[name] = {
+            source.class_names[label] for label in np.flatnonzero(row)
+        }
+    expected = [{label.strip() for label in cell.split(";")} - {""} for cell in SEVERAL]
+    assert labels_by_name == dict(
+        zip([path for path, _ in ROWS], expected, strict=True)
+    )
     search = load_search_data(config_of(data, **settings))
     streamed = load_search_data(config_of(data, stream=True, workers=0, **settings))
     ((images, labels),) = streamed.train.once(100)
@@ -304,11 +311,11 @@ def test_a_cell_has_the_labels_between_separators_and_an_empty_one_has_none(
 # Datasets that `datasets` has saved.
 
 
-def saved(folder: Path, kind: Any, labels: Any, images: Any = None) -> Any:
+def saved(folder: Path, label_feature: Any, labels: Any, images: Any = None) -> Any:
     pictures = images or [
         Image.new("RGB", (8, 8), (10 * number, 0, 0)) for number in range(len(labels))
     ]
-    features = datasets.Features({"image": datasets.Image(), "label": kind})
+    features = datasets.Features({"image": datasets.Image(), "label": label_feature})
     return datasets.Dataset.from_dict(
         {"image": pictures, "label": labels}, features=features
     )
@@ -317,8 +324,8 @@ def saved(folder: Path, kind: Any, labels: Any, images: Any = None) -> Any:
 def test_a_class_label_keeps_its_order_and_other_labels_are_sorted(
     tmp_path: Path,
 ) -> None:
-    kind = datasets.ClassLabel(names=["z", "a"])
-    saved(tmp_path, kind, [0, 1] * 8).save_to_disk(tmp_path / "a")
+    label_feature = datasets.ClassLabel(names=["z", "a"])
+    saved(tmp_path, label_feature, [0, 1] * 8).save_to_disk(tmp_path / "a")
     saved(tmp_path, datasets.Value("string"), ["z", "a"] * 8).rename_column(
         "label", "species"
     ).save_to_disk(tmp_path / "b")
@@ -332,7 +339,8 @@ def test_a_class_label_keeps_its_order_and_other_labels_are_sorted(
     ]
     assert images.labels.tolist() == [0] * 8 + [1] * 8
     splits = datasets.DatasetDict(
-        train=saved(tmp_path, kind, [0, 1] * 4), test=saved(tmp_path, kind, [0, -1])
+        train=saved(tmp_path, label_feature, [0, 1] * 4),
+        test=saved(tmp_path, label_feature, [0, -1]),
     )
     splits.save_to_disk(tmp_path / "c")
     assert len(load_search_data(config_of(tmp_path / "c")).train) == 6
@@ -342,14 +350,14 @@ def test_a_class_label_keeps_its_order_and_other_labels_are_sorted(
 def test_saved_images_have_several_labels_by_lists_or_by_a_separator(
     tmp_path: Path,
 ) -> None:
-    kind = datasets.ClassLabel(names=["b", "a"])
-    saved(tmp_path, datasets.Sequence(kind), [[0], [1]] * 8).save_to_disk(
+    label_feature = datasets.ClassLabel(names=["b", "a"])
+    saved(tmp_path, datasets.Sequence(label_feature), [[0], [1]] * 8).save_to_disk(
         tmp_path / "one-hot"
     )
     refused(tmp_path / "one-hot", "exactly one")
-    saved(tmp_path, datasets.Sequence(kind), [[0, 1], [1], [], [0]] * 5).save_to_disk(
-        tmp_path / "lists"
-    )
+    saved(
+        tmp_path, datasets.Sequence(label_feature), [[0, 1], [1], [], [0]] * 5
+    ).save_to_disk(tmp_path / "lists")
     saved(tmp_path, datasets.Value("string"), ["b;a", "a", "", "b"] * 5).save_to_disk(
         tmp_path / "texts"
     )
@@ -359,7 +367,7 @@ def test_saved_images_have_several_labels_by_lists_or_by_a_separator(
     ):
         source = find_source(config_of(tmp_path / name, **settings))
         assert source.class_names == classes
-        by_name = source.train.labels[:4][:, [classes.index(one) for one in "ab"]]
+        by_name = source.train.labels[:4][:, [classes.index(name) for name in "ab"]]
         assert np.array_equal(by_name, [[1, 1], [1, 0], [0, 0], [0, 1]])
         assert len(load_search_data(config_of(tmp_path / name, **settings)).train) == 13
 
@@ -367,43 +375,50 @@ def test_saved_images_have_several_labels_by_lists_or_by_a_separator(
 def test_other_splits_and_a_test_split_without_labels_are_left_out_and_named(
     tmp_path: Path,
 ) -> None:
-    kind = datasets.ClassLabel(names=["a", "b"])
-    part = saved(tmp_path, kind, [0, 1] * 10)
-    datasets.DatasetDict(train=part, test=part, extra=part).save_to_disk(
+    label_feature = datasets.ClassLabel(names=["a", "b"])
+    split = saved(tmp_path, label_feature, [0, 1] * 10)
+    datasets.DatasetDict(train=split, test=split, extra=split).save_to_disk(
         tmp_path / "extra"
     )
-    datasets.DatasetDict(train=part, test=saved(tmp_path, kind, [-1] * 6)).save_to_disk(
-        tmp_path / "hidden"
-    )
+    datasets.DatasetDict(
+        train=split, test=saved(tmp_path, label_feature, [-1] * 6)
+    ).save_to_disk(tmp_path / "hidden")
     for name, n_test, named in (("extra", 20, "extra"), ("hidden", 4, "no labels")):
         evaluation = load_evaluation_data(config_of(tmp_path / name))
         assert evaluation.n_test == n_test
-        assert any(named in one for one in evaluation.facts), evaluation.facts
+        assert any(named in fact for fact in evaluation.facts), evaluation.facts
         assert load_search_data(config_of(tmp_path / name)).facts == evaluation.facts
 
 
 def test_saved_datasets_that_cannot_be_used_are_refused_by_what_is_wrong(
     tmp_path: Path,
 ) -> None:
-    kind = datasets.ClassLabel(names=["a", "b"])
+    label_feature = datasets.ClassLabel(names=["a", "b"])
     parts = datasets.DatasetDict(
-        train=saved(tmp_path, kind, [0, 1]), holdout=saved(tmp_path, kind, [0])
+        train=saved(tmp_path, label_feature, [0, 1]),
+        holdout=saved(tmp_path, label_feature, [0]),
     )
-    several = saved(tmp_path, datasets.Sequence(kind), [[0, 1], [1]])
-    for case, (made, named) in enumerate(
+    several = saved(tmp_path, datasets.Sequence(label_feature), [[0, 1], [1]])
+    for case, (dataset, named) in enumerate(
         (
             (saved(tmp_path, datasets.Value("float32"), [0.5, 1.0]), "0.5"),
-            (saved(tmp_path, kind, [0, None]), "number 1"),
-            (saved(tmp_path, kind, [0, 1]).remove_columns("image"), "--path-column"),
-            (saved(tmp_path, kind, [0, 1]).remove_columns("label"), "--label-column"),
+            (saved(tmp_path, label_feature, [0, None]), "number 1"),
+            (
+                saved(tmp_path, label_feature, [0, 1]).remove_columns("image"),
+                "--path-column",
+            ),
+            (
+                saved(tmp_path, label_feature, [0, 1]).remove_columns("label"),
+                "--label-column",
+            ),
             (parts, "'holdout'"),
         )
     ):
-        made.save_to_disk(tmp_path / str(case))
+        dataset.save_to_disk(tmp_path / str(case))
         refused(tmp_path / str(case), named)
     several.save_to_disk(tmp_path / "several")
     refused(tmp_path / "several", "--label-separator", label_separator=";")
-    saved(tmp_path, kind, [0, 1]).save_to_disk(tmp_path / "broken")
+    saved(tmp_path, label_feature, [0, 1]).save_to_disk(tmp_path / "broken")
     for path in (tmp_path / "broken").glob("*.arrow"):
         path.write_bytes(b"nothing")
     refused(tmp_path / "broken", "broken")
@@ -411,7 +426,7 @@ def test_saved_datasets_that_cannot_be_used_are_refused_by_what_is_wrong(
         {"bytes": b"no image", "path": "1.png"},
         *[Image.new("RGB", (8, 8))] * 15,
     ]
-    saved(tmp_path, kind, [0, 1] * 8, pictures).save_to_disk(tmp_path / "one")
+    saved(tmp_path, label_feature, [0, 1] * 8, pictures).save_to_disk(tmp_path / "one")
     with pytest.raises(DataError, match="number 0"):
         find_source(config_of(tmp_path / "one", skip_broken=False)).train.read()
     assert (
@@ -485,7 +500,7 @@ def test_labels_of_bytes_are_text(tmp_path: Path) -> None:
 
 def test_other_sizes_are_resized_as_pil_resizes_a_grey_image(tmp_path: Path) -> None:
     images = noise(20, 16, 16, 4)
-    found = (
+    source = (
         find_source(config_of(npz(tmp_path, images=images, labels=[0, 1] * 10)))
         .train.take(np.array([0]))
         .read()
@@ -494,7 +509,7 @@ def test_other_sizes_are_resized_as_pil_resizes_a_grey_image(tmp_path: Path) -> 
         expected = Image.fromarray(images[0, ..., channel]).resize(
             (8, 8), Image.Resampling.BILINEAR
         )
-        assert np.array_equal(found.images[0, channel].numpy(), np.asarray(expected))
+        assert np.array_equal(source.images[0, channel].numpy(), np.asarray(expected))
 
 
 def test_arrays_that_cannot_be_used_are_refused_by_what_is_wrong(
