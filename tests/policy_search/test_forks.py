@@ -46,12 +46,12 @@ if __name__ == "__main__":
 """
 
 
-def searched(out: str | Path | None = None, **how: Any) -> hba.SearchResult:
+def searched(out: str | Path | None = None, **options: Any) -> hba.SearchResult:
     """With dropout, which draws from PyTorch's default generator."""
     torch.manual_seed(0)
-    given = {} if how.get("resume") else SETTINGS
+    settings = {} if options.get("resume") else SETTINGS
     return hba.search(
-        small_data(), network=WithDropout(), space=SPACE, out=out, **given, **how
+        small_data(), network=WithDropout(), space=SPACE, out=out, **settings, **options
     )
 
 
@@ -61,10 +61,10 @@ def whole() -> hba.SearchResult:
 
 
 def forks_in(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "policy.json").read_text())[
+    forks: dict[str, Any] = json.loads((folder / "policy.json").read_text())[
         "provenance"
     ]["forks"]
-    return found
+    return forks
 
 
 def has_forks(checkpoint: Path) -> bool:
@@ -73,21 +73,22 @@ def has_forks(checkpoint: Path) -> bool:
     )
 
 
-def assert_whole(found: hba.SearchResult) -> None:
-    assert found.finished
-    assert found.schedule is not None
+def assert_whole(result: hba.SearchResult) -> None:
+    assert result.finished
+    assert result.schedule is not None
     assert whole().schedule is not None
-    assert np.array_equal(found.schedule.values, whole().schedule.values)  # type: ignore[union-attr]
+    assert np.array_equal(result.schedule.values, whole().schedule.values)  # type: ignore[union-attr]
     for name in ("forks", "symmetries", "val_loss"):
-        assert found.schedule.provenance[name] == whole().schedule.provenance[name]  # type: ignore[union-attr]
+        assert result.schedule.provenance[name] == whole().schedule.provenance[name]  # type: ignore[union-attr]
     rows = [
-        [{**row, "seconds": 0} for row in result.metrics] for result in (found, whole())
+        [{**row, "seconds": 0} for row in result.metrics]
+        for result in (result, whole())
     ]
     assert rows[0] == rows[1]
-    for one, other in zip(
-        found.network.parameters(), whole().network.parameters(), strict=True
+    for parameter, other in zip(
+        result.network.parameters(), whole().network.parameters(), strict=True
     ):
-        assert torch.equal(one, other)
+        assert torch.equal(parameter, other)
 
 
 class Steps(hba.SearchCallback):
@@ -152,10 +153,12 @@ def test_a_killed_search_goes_on_with_the_forks_that_have_ended(tmp_path: Path) 
 
 
 def test_algorithms_without_forks_are_refused(tmp_path: Path) -> None:
-    ways: tuple[dict[str, Any], ...] = ({"jobs": 2}, {"cluster": "auto"})
-    for how in ways:
+    cases: tuple[dict[str, Any], ...] = ({"jobs": 2}, {"cluster": "auto"})
+    for options in cases:
         with pytest.raises(SettingsError, match=r"several --seeds.*not for lookahead"):
-            hba.search(small_data(), epochs=1, space="hba", out=tmp_path / "run", **how)
+            hba.search(
+                small_data(), epochs=1, space="hba", out=tmp_path / "run", **options
+            )
     with pytest.raises(SettingsError, match="at least 1"):
         searched(jobs=0)
 

@@ -34,10 +34,10 @@ def values_in(folder: Path) -> np.ndarray:
 
 def test_each_is_the_search_of_its_seed(tmp_path: Path) -> None:
     done: list[int] = []
-    found = repeated(
+    repeats = repeated(
         tmp_path, seeds=2, seed=3, on_done=lambda seed, folder: done.append(seed)
     )
-    assert done == sorted(found.schedules) == [3, 4]
+    assert done == sorted(repeats.schedules) == [3, 4]
     for seed in done:
         settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 1, "seed": seed}
         alone = hba.search(small_data(), **settings).schedule
@@ -98,10 +98,10 @@ def test_what_cannot_work_is_refused_before_a_folder_is_made(tmp_path: Path) -> 
 def test_one_that_diverges_does_not_keep_the_others_from_being_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def of_seed(data: Any, **further: Any) -> hba.SearchResult:
-        if further["out"].name == "seed-0":
+    def of_seed(data: Any, **options: Any) -> hba.SearchResult:
+        if options["out"].name == "seed-0":
             raise DivergedError("the loss is not finite")
-        return hba.search(data, **further)
+        return hba.search(data, **options)
 
     monkeypatch.setattr("hba.policy_search.seeds.search", of_seed)
     with pytest.raises(
@@ -120,11 +120,11 @@ def test_two_machines_find_what_one_process_finds(
     machines: Machines, tmp_path: Path
 ) -> None:
     alone = repeated(tmp_path / "alone", seeds=3)
-    found = repeated(
+    repeats = repeated(
         tmp_path / "found",
         seeds=3,
         cluster=machines.address,
         on_done=lambda *_: machines.lose_one(),
     )
     for seed, schedule in alone.schedules.items():
-        assert (schedule.values == found.schedules[seed].values).all()
+        assert (schedule.values == repeats.schedules[seed].values).all()
