@@ -103,11 +103,11 @@ def loss_at(
 def image_gradient(
     network: nn.Module, trial: AugmentedBatch, image: int
 ) -> dict[str, Tensor]:
-    own = copy.deepcopy(network)
+    copied = copy.deepcopy(network)
     F.cross_entropy(
-        own(trial.images[image : image + 1]), trial.labels[image : image + 1]
+        copied(trial.images[image : image + 1]), trial.labels[image : image + 1]
     ).backward()
-    return {name: _gradient(parameter) for name, parameter in own.named_parameters()}
+    return {name: _gradient(parameter) for name, parameter in copied.named_parameters()}
 
 
 def slopes(
@@ -122,15 +122,15 @@ def slopes(
     plus, minus = (
         loss_at(network, direction, sign * small, losses) for sign in (1, -1)
     )
-    found: Tensor = (plus - minus) / (2 * small)
-    return found
+    slope: Tensor = (plus - minus) / (2 * small)
+    return slope
 
 
 def test_rewards_are_the_central_differences_of_the_losses() -> None:
     network, trial, direction = trained_network()
-    found = rewards_of(network, trial, direction)
+    rewards = rewards_of(network, trial, direction)
     torch.testing.assert_close(
-        found, slopes(network, trial, direction), rtol=1e-6, atol=1e-8
+        rewards, slopes(network, trial, direction), rtol=1e-6, atol=1e-8
     )
 
 
@@ -147,13 +147,13 @@ def test_a_network_with_a_frozen_layer_is_judged_by_what_it_trains() -> None:
     }
     trained = {
         name: torch.randn_like(still[name])
-        for name, one in network.named_parameters()
-        if one.requires_grad
+        for name, parameter in network.named_parameters()
+        if parameter.requires_grad
     }
     double = trial_of(trial.images.double(), trial.labels)
-    found = rewards_of(network, double, trained)
+    rewards = rewards_of(network, double, trained)
     torch.testing.assert_close(
-        found, slopes(network, double, still | trained), rtol=1e-5, atol=1e-7
+        rewards, slopes(network, double, still | trained), rtol=1e-5, atol=1e-7
     )
 
 
@@ -218,9 +218,9 @@ def test_the_slot_that_alone_is_rewarded_wins(
     probabilities = torch.sigmoid(state.lam.detach())[
         [slot.probability for slot in space.slots]
     ].tolist()
-    found = probabilities.pop(winner)
-    assert found > 0.8
-    assert found > 2 * max(probabilities)
+    share = probabilities.pop(winner)
+    assert share > 0.8
+    assert share > 2 * max(probabilities)
 
 
 BETAS = (0.9, 0.999)
@@ -264,20 +264,21 @@ def test_a_reward_is_what_an_image_adds_to_adamws_step_along_the_val_gradient() 
     validation = torch.autograd.grad(loss, weights, retain_graph=True)
     trial = trial_of(images[:6], labels[:6])
     rewards = Lookahead().rewards(learner, trial, loss)
-    without = after_a_step(learner, [torch.zeros_like(one) for one in weights])
+    without = after_a_step(learner, [torch.zeros_like(weight) for weight in weights])
     small = 1e-7
     changes = []
     for image in range(N_IMAGES):
-        own = F.cross_entropy(
+        image_loss = F.cross_entropy(
             learner.network(trial.images[image : image + 1]),
             trial.labels[image : image + 1],
         )
         moved = after_a_step(
-            learner, [small * one for one in torch.autograd.grad(own, weights)]
+            learner,
+            [small * gradient for gradient in torch.autograd.grad(image_loss, weights)],
         )
         along = [
-            (v * (one - other)).sum()
-            for v, one, other in zip(validation, moved, without, strict=True)
+            (v * (with_image - other)).sum()
+            for v, with_image, other in zip(validation, moved, without, strict=True)
         ]
         changes.append(torch.stack(along).sum() / small)
     # A gradient of nearly nothing shrinks all mean squares alike; what Adam's

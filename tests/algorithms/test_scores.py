@@ -67,10 +67,10 @@ def test_the_score_is_the_derivative_of_the_log_probability_of_what_was_drawn(
         total = total + shares.gather(1, walk.count).log()[:, 0]
     rewards = torch.randn(size, generator=generator)
     (total * rewards).mean().backward()
-    found = expected_score(
+    score = expected_score(
         space, AugmentedBatch(noise, noise, walk, values, noise, sigma), rewards
     )
-    torch.testing.assert_close(found, lam.grad, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(score, lam.grad, rtol=1e-4, atol=1e-6)
 
 
 Applied = tuple[int, ...]
@@ -114,15 +114,15 @@ def batches_of_scores(
     logits.
     """
     generator = seeded(7)
-    found = []
+    scores = []
     for _ in range(n_batches):
         noise = torch.randn(2000, space.n, generator=generator)
         logits = lam + sigma * noise
         values = space.decode(logits)
         draw, walk = draw_with_trace(space, values, 2000, generator)
         trial = AugmentedBatch(noise, noise, walk, values, noise, sigma)
-        found.append(expected_score(space, trial, value(draw, logits)))
-    return torch.stack(found).double()
+        scores.append(expected_score(space, trial, value(draw, logits)))
+    return torch.stack(scores).double()
 
 
 def assert_mean(samples: Tensor, expected: Tensor) -> None:
@@ -177,10 +177,10 @@ def test_k_is_drawn_by_breaking_sticks(p: list[float]) -> None:
     space = SearchSpace(operations, 2, (1.0, *[0.0] * len(p)), searches_count=True)
     values = torch.cat([torch.full((space.n - len(p),), 0.5), torch.tensor(p)])
     draw, walk = draw_with_trace(space, values, N_DRAWS, seeded(1))
-    found = walk.count.flatten().bincount(minlength=len(p) + 1)
+    counts = walk.count.flatten().bincount(minlength=len(p) + 1)
     # Each image is asked for one more until the answer is no.
     shares = -torch.tensor([1.0, *p, 0.0], dtype=torch.float64).cumprod(0).diff()
-    for number, share in zip(found.tolist(), shares.tolist(), strict=True):
+    for number, share in zip(counts.tolist(), shares.tolist(), strict=True):
         assert abs(number - N_DRAWS * share) <= SIGMAS * math.sqrt(
             N_DRAWS * share * (1 - share)
         )
@@ -226,9 +226,9 @@ def test_it_is_the_gradient_of_the_divergences_of_all_decisions_that_were_made(
                 total = total + of_probabilities[image, space.n - space.max_count + k]
     (total / size).backward()
     trial = AugmentedBatch(noise, noise, walk, values, noise / sigma, sigma)
-    found = divergence_curvature(space, trial) * (lam.detach() - start)
+    gradient = divergence_curvature(space, trial) * (lam.detach() - start)
     assert lam.grad is not None
-    torch.testing.assert_close(found, lam.grad, rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(gradient, lam.grad, rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize("algorithm", ["lookahead", "joint"])
@@ -268,9 +268,9 @@ def test_in_a_search_a_decision_comes_to_rest_at_its_worth_over_the_weight(
         if algorithm == "lookahead":
             algorithm_now.update_lambda(problem, state, (None, None), trial)
         else:
-            found = algorithm_now.gradient_by(
+            gradient = algorithm_now.gradient_by(
                 problem, state, trial, *state.mover.val_stream.next()
             )
-            algorithm_now.move_lambda(problem, state, found)
+            algorithm_now.move_lambda(problem, state, gradient)
         places.append((state.lam.detach() - state.mover.start).item())
     assert sum(places[-120:]) / 120 == pytest.approx(worth / weight, abs=0.15)
