@@ -98,9 +98,11 @@ def trained(
             raise Stopped
 
     torch.manual_seed(5)
-    own = None if network is None else CustomNetwork(network)
+    own_network = None if network is None else CustomNetwork(network)
     config = EvaluationConfig.make({**SETTINGS, **settings})
-    return train(config, tiny_data(), augmentation, 3, step_done, own, checkpoint=kept)
+    return train(
+        config, tiny_data(), augmentation, 3, step_done, own_network, checkpoint=kept
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -129,15 +131,15 @@ def test_a_stopped_training_goes_on_to_the_same_numbers(
     assert kept.path.exists()
     # Default generators are elsewhere when it goes on.
     torch.rand(7)
-    found = trained(case, kept)
-    assert found.test == whole.test
-    assert found.epochs == whole.epochs
-    for one, other in zip(
-        found.network.state_dict().values(),
+    result = trained(case, kept)
+    assert result.test == whole.test
+    assert result.epochs == whole.epochs
+    for tensor, other in zip(
+        result.network.state_dict().values(),
         whole.network.state_dict().values(),
         strict=True,
     ):
-        assert torch.equal(one, other)
+        assert torch.equal(tensor, other)
     kept.remove()
     assert list(tmp_path.iterdir()) == []
 

@@ -84,7 +84,7 @@ def test_adamw_is_that_of_its_paper(fused: bool) -> None:
             expected[i] -= 0.3 * (mean[i] / (1 - 0.9**step) / root + 0.1 * expected[i])
         optimizer.step()
         assert weight.tolist() == pytest.approx(expected, rel=1e-9)
-        roots = [math.sqrt(one / (1 - 0.999**step)) + 1e-8 for one in mean_square]
+        roots = [math.sqrt(moment / (1 - 0.999**step)) + 1e-8 for moment in mean_square]
         assert gradient_root(optimizer, weight).tolist() == pytest.approx(
             roots, rel=1e-9
         )
@@ -109,7 +109,7 @@ def test_a_layer_may_get_its_first_gradient_later_also_with_a_fused_optimizer(
             nn.Parameter(torch.tensor([2.0, 1.0], dtype=torch.float64))
             for _ in range(2)
         ]
-        made, _ = optimizer_for(
+        tested_optimizer, _ = optimizer_for(
             EvaluationConfig.make({**settings, "fast": fast}),
             weights,
             steps_per_epoch=10,
@@ -117,7 +117,7 @@ def test_a_layer_may_get_its_first_gradient_later_also_with_a_fused_optimizer(
         for step in range(4):
             for weight in weights[: 1 + step // 2]:
                 weight.grad = torch.tensor([0.5, -0.25 * step], dtype=torch.float64)
-            made.step()
+            tested_optimizer.step()
             assert torch.equal(weights[1], torch.tensor([2.0, 1.0])) == (step < 2)
         ends.append(torch.cat(tuple(weights)).tolist())
     assert ends[1] == pytest.approx(ends[0], rel=1e-12)
@@ -159,15 +159,15 @@ def test_a_warm_up_rises_by_equal_steps_and_the_schedule_takes_the_rest(
 
 def begun(patience: int, warm_up_steps: int = 0) -> Plateau:
     groups = [{"params": [nn.Parameter(torch.zeros(1))]} for _ in range(2)]
-    found = scheduled(
+    scheduler = scheduled(
         OPTIMIZERS["sgd"](groups, lr=0.4, weight_decay=0.0),
         PLATEAU,
         10**6,
         warm_up_steps,
         patience,
     )
-    assert isinstance(found, Plateau)
-    return found
+    assert isinstance(scheduler, Plateau)
+    return scheduler
 
 
 def rate_of(schedule: Plateau) -> float:
