@@ -48,7 +48,7 @@ def made_up_errors(
         data: object,
         augmentation: Augmentation,
         seed: int,
-        *others: object,
+        *arguments: object,
     ) -> Any:
         schedule = (
             augmentation.schedule

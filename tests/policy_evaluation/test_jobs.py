@@ -39,13 +39,13 @@ pytestmark = pytest.mark.usefixtures("no_process_is_left")
 
 def write_folder(folder: Path) -> Path:
     """24 images for training and 12 for testing."""
-    for part, n in (("train", 12), ("test", 6)):
+    for split, n_images in (("train", 12), ("test", 6)):
         for label, name in enumerate(("cat", "dog")):
-            (folder / part / name).mkdir(parents=True)
-            for index in range(n):
+            (folder / split / name).mkdir(parents=True)
+            for index in range(n_images):
                 color = (100 * label + 3 * index, 90 * (index % 3), 50 * (index % 2))
                 Image.new("RGB", (8, 8), color).save(
-                    folder / part / name / f"{index:02}.png"
+                    folder / split / name / f"{index:02}.png"
                 )
     return folder
 

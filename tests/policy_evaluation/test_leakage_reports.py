@@ -30,12 +30,15 @@ SMALL: dict[str, Any] = {
 
 
 def write_images(
-    folder: Path, classes: tuple[str, ...] = ("cat", "dog"), n: int = 12, seed: int = 0
+    folder: Path,
+    classes: tuple[str, ...] = ("cat", "dog"),
+    n_images: int = 12,
+    seed: int = 0,
 ) -> Path:
     random = np.random.default_rng(seed)
     for name in classes:
         (folder / name).mkdir(parents=True, exist_ok=True)
-        for number in range(n):
+        for number in range(n_images):
             levels = random.integers(0, 256, (8, 8, 3), dtype=np.uint8)
             Image.fromarray(levels).save(folder / name / f"{seed}-{number}.png")
     return folder
@@ -124,9 +127,9 @@ def test_a_schedule_that_stands_against_it_is_asked_too(
     searched: tuple[Path, Schedule], tmp_path: Path
 ) -> None:
     searched[1].save(tmp_path / "theirs.json")
-    own = Schedule(searched[1].space, searched[1].values)
+    own_schedule = Schedule(searched[1].space, searched[1].values)
     message = refusal(
-        own,
+        own_schedule,
         searched[0],
         against=[str(tmp_path / "theirs.json")],
         split_seed=1,
@@ -139,13 +142,13 @@ def test_other_data_and_no_baseline_augmentation_are_noted(
     searched: tuple[Path, Schedule], tmp_path: Path
 ) -> None:
     _, schedule = searched
-    others = write_images(tmp_path / "others", ("frog", "horse"), seed=3)
-    for data, further, named in (
+    other_images = write_images(tmp_path / "others", ("frog", "horse"), seed=3)
+    for data, options, named in (
         (None, {}, []),
-        (others, {"split_seed": 5}, ["as in the search"]),
+        (other_images, {"split_seed": 5}, ["as in the search"]),
         (None, {"baseline": None}, ["--baseline auto"]),
     ):
-        result, plan = evaluated(schedule, data, **further)
+        result, plan = evaluated(schedule, data, **options)
         assert [
             words in note for words, note in zip(named, plan.notes, strict=True)
         ] == [True] * len(named)
@@ -170,11 +173,11 @@ def test_digits_whose_file_has_no_images_are_compared_by_the_search_s_settings()
     assert evaluated(digits)[0].searched[0].test_images_seen == 0
 
 
-def memory(n: int, seed: int) -> LabelledImages:
+def memory(n_images: int, seed: int) -> LabelledImages:
     generator = torch.Generator().manual_seed(seed)
     return LabelledImages(
-        torch.randint(0, 256, (n, 3, 8, 8), generator=generator).to(torch.uint8),
-        torch.arange(n) % 2,
+        torch.randint(0, 256, (n_images, 3, 8, 8), generator=generator).to(torch.uint8),
+        torch.arange(n_images) % 2,
     )
 
 

@@ -114,12 +114,14 @@ def test_their_differences_are_paired_by_seed(
     for measure in ("balanced_accuracy", "test_loss"):
         mine, none = (list(row.by_seed(measure).values()) for row in result.rows)
         interval = ttest_rel(mine, none).confidence_interval(0.95)
-        found = content_of(out)["rows"][1][measure]["schedule_minus_row"]
-        assert (found["n_pairs"], found["mean"]) == (
+        stored_difference = content_of(out)["rows"][1][measure]["schedule_minus_row"]
+        assert (stored_difference["n_pairs"], stored_difference["mean"]) == (
             3,
             pytest.approx(sum(mine) / 3 - sum(none) / 3),
         )
-        assert found["interval"] == pytest.approx([interval.low, interval.high])
+        assert stored_difference["interval"] == pytest.approx(
+            [interval.low, interval.high]
+        )
     verdict = result.verdict
     difference = result.differences["none"]
     assert verdict is not None

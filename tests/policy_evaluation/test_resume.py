@@ -36,10 +36,10 @@ def evaluate(
 
 
 class StopAfter(hba.EvaluationCallback):
-    """Ctrl-C in the training behind the first `n`, and what was heard."""
+    """Ctrl-C in the training behind the first `n_left`, and what was heard."""
 
-    def __init__(self, n: int = 100) -> None:
-        self.n_left = n
+    def __init__(self, n_left: int = 100) -> None:
+        self.n_left = n_left
         self.n_trainings = 0
         self.trainings: list[tuple[str, int]] = []
 
