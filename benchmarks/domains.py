@@ -112,7 +112,7 @@ class Where:
     dry_run: bool
 
     def searches(
-        self, seeds: Iterable[int], **further: Any
+        self, seeds: Iterable[int], **settings: Any
     ) -> dict[str, list[SearchTask]]:
         """A search for each seed, by set."""
         if unknown := {*words(self.sets)} - {*SETS}:
@@ -120,7 +120,7 @@ class Where:
                 f"unknown set {min(unknown)!r}; known: {', '.join(SETS)}"
             )
         return {
-            name: searches(name, seeds, self.work, self.device, **further)
+            name: searches(name, seeds, self.work, self.device, **settings)
             for name in words(self.sets)
         }
 
@@ -130,12 +130,14 @@ class Where:
         """Run the missing trainings and searches, and return all stored records."""
         store = store_of(self.results, question)
         names = dict.fromkeys(task.label for task in tasks)
-        known = store.by_key()
-        missing = [task for task in tasks if task.run.key not in known]
-        minutes = sum(TRAINING + SEARCHED * (one.name == SEARCH) for one in missing)
+        stored = store.by_key()
+        missing = [task for task in tasks if task.run.key not in stored]
+        minutes = sum(TRAINING + SEARCHED * (task.name == SEARCH) for task in missing)
         click.echo(f"{', '.join(names)}: about {minutes:.0f} minutes of one core")
         done = carry_out(tasks, store, self.device, self.jobs, self.dry_run, noted)
-        return done or [known[task.run.key] for task in tasks if task.run.key in known]
+        return done or [
+            stored[task.run.key] for task in tasks if task.run.key in stored
+        ]
 
 
 @main.command()
@@ -156,10 +158,10 @@ def truth(seeds: int, pretrained: bool, **options: Any) -> None:
     """
     where = Where(**options)
     question = FINE_TUNED if pretrained else TRUTH
-    rows, further = ((*RECIPES, SEARCH), FINE_TUNING) if pretrained else (RECIPES, {})
-    for name, of_set in where.searches(range(seeds), **further).items():
+    rows, settings = ((*RECIPES, SEARCH), FINE_TUNING) if pretrained else (RECIPES, {})
+    for name, of_set in where.searches(range(seeds), **settings).items():
         tasks = [
-            domain_task(one, recipe(one), search) for search in of_set for one in rows
+            domain_task(row, recipe(row), search) for search in of_set for row in rows
         ]
         kept = where.carry_out(tasks, question)
         if len(kept) < len(tasks):
@@ -172,13 +174,13 @@ def truth(seeds: int, pretrained: bool, **options: Any) -> None:
         beside = dict(
             changed(best, group, is_on) for group in GROUPS for is_on in (True, False)
         )
-        others = [
-            domain_task(*one, search)
+        other_tasks = [
+            domain_task(*row, search)
             for search in of_set
-            for one in beside.items()
-            if one[0] not in RECIPES
+            for row in beside.items()
+            if row[0] not in RECIPES
         ]
-        where.carry_out(others, question)
+        where.carry_out(other_tasks, question)
 
 
 @main.command()
@@ -243,16 +245,16 @@ def auto_tables(results: Path) -> dict[str, Any]:
     """Values for the page: the table of each budget, and the origin of the records."""
     plan = planned_for(AUTO, PLAN, AutoPlan)
     records, before = (
-        list(store_of(results, one).by_key().values()) for one in (AUTO, BEFORE)
+        list(store_of(results, name).by_key().values()) for name in (AUTO, BEFORE)
     )
     records, before = (records, before) if records else (before, [])
     runs = {
-        one: {
+        minutes: {
             record.run.dataset
             for record in records
-            if record.run.further["minutes"] == one
+            if record.run.further["minutes"] == minutes
         }
-        for one in plan.budgets
+        for minutes in plan.budgets
     }
     return {
         "auto": {
@@ -324,7 +326,9 @@ def verdict_tables(results: Path) -> dict[str, Any]:
             {str(record.made_by["plan"]["commit"]) for record in records}
         ),
         "unjudged": [
-            f"{name} ({n} of {planned} runs)" for name, n in runs.items() if n < planned
+            f"{name} ({n_runs} of {planned} runs)"
+            for name, n_runs in runs.items()
+            if n_runs < planned
         ],
     }
 

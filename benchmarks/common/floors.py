@@ -181,12 +181,12 @@ def _gradient(
     if reached == "nothing":
         _forward(network, images, 1)
         return
-    wanted = (
+    inputs = (
         [images := images.detach().requires_grad_()]
         if reached == "images"
         else list(network.parameters())
     )
-    torch.autograd.grad(F.cross_entropy(network(images), labels), wanted)
+    torch.autograd.grad(F.cross_entropy(network(images), labels), inputs)
 
 
 def _forward(network: nn.Module, images: Tensor, n_passes: int) -> None:

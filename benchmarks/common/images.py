@@ -92,11 +92,11 @@ class Images:
                 key, lambda: _viewed(load_evaluation_data(config), change).to(device)
             )
         train, val, held_out = self._three_parts(config, ablation)
-        both = LabelledImages(
+        all_images = LabelledImages(
             torch.cat([train.images, val.images]), torch.cat([train.labels, val.labels])
         )
         return EvaluationData(
-            config.data, find_source(config).class_names, both, held_out
+            config.data, find_source(config).class_names, all_images, held_out
         ).to(device)
 
     def _three_parts(
@@ -110,8 +110,8 @@ class Images:
     def _once(self, key: tuple[Any, ...], read: Callable[[], Data]) -> Data:
         if key not in self._read:
             self._read[key] = read()
-        known: Data = self._read[key]
-        return known
+        data: Data = self._read[key]
+        return data
 
 
 IMAGES = Images()
@@ -136,14 +136,14 @@ def _split(config: DataConfig, sizes: Sizes) -> tuple[LabelledImages, ...]:
     from sklearn.model_selection import train_test_split
 
     pool = find_source(config).train
-    rest = np.arange(len(pool.labels))
+    remaining = np.arange(len(pool.labels))
     parts = []
     for size in sizes:
-        part = rest
-        if size < len(rest):
-            labels = pool.labels[rest]
-            part, rest = train_test_split(
-                rest, train_size=size, stratify=labels, random_state=SPLIT_SEED
+        chosen = remaining
+        if size < len(remaining):
+            labels = pool.labels[remaining]
+            chosen, remaining = train_test_split(
+                remaining, train_size=size, stratify=labels, random_state=SPLIT_SEED
             )
-        parts.append(pool.take(np.sort(part)).read())
+        parts.append(pool.take(np.sort(chosen)).read())
     return tuple(parts)

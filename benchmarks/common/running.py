@@ -41,26 +41,26 @@ def carry_out(
     Each record is stored as soon as its run ends. A task that fails is reported and
     does not stop the others. A dry run only says how many are missing.
     """
-    known = store.by_key()
-    missing = [task for task in tasks if task.run.key not in known]
+    stored = store.by_key()
+    missing = [task for task in tasks if task.run.key not in stored]
     click.echo(f"{len(missing)} of {len(tasks)} runs to do")
     if dry_run:
         return []
-    made = made_by(find_device(device))
+    machine = made_by(find_device(device))
     for number, (task, outcome) in enumerate(in_parallel(missing, jobs), 1):
         name = f"[{number}/{len(missing)}] {_described(task.run)}"
         if isinstance(outcome, str):
             click.echo(f"{name}: {outcome}", err=True)
             continue
-        store.add(Record(task.run, outcome, {**made, **noted}))
+        store.add(Record(task.run, outcome, {**machine, **noted}))
         rounded = {
             name: round(value, 3)
             for name, value in outcome.items()
             if isinstance(value, float)
         }
         click.echo(f"{name}: {rounded}")
-    known = store.by_key()
-    return [known[task.run.key] for task in tasks if task.run.key in known]
+    stored = store.by_key()
+    return [stored[task.run.key] for task in tasks if task.run.key in stored]
 
 
 def in_parallel(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Outcome]]:
@@ -84,5 +84,5 @@ def _outcome(number: int, task: Task) -> tuple[int, Outcome]:
 
 
 def _described(run: Run) -> str:
-    further = (value for value in run.further.values() if isinstance(value, str))
-    return ", ".join([run.name, *further, f"seed {run.seed}"])
+    details = (value for value in run.further.values() if isinstance(value, str))
+    return ", ".join([run.name, *details, f"seed {run.seed}"])

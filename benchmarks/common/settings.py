@@ -102,10 +102,14 @@ def decisive(settings: Settings) -> dict[str, Any]:
     """The settings that the algorithm reads and that are not neutral; equal for runs
     that do the same.
     """
-    kind = ALGORITHMS.get(settings.get("algorithm", ""))
+    algorithm = ALGORITHMS.get(settings.get("algorithm", ""))
     idle = {
         *WITHOUT_EFFECT,
-        *(() if kind is None else ALGORITHM_SETTINGS - kind.model_fields.keys()),
+        *(
+            ()
+            if algorithm is None
+            else ALGORITHM_SETTINGS - algorithm.model_fields.keys()
+        ),
     }
     return {
         name: value
@@ -118,10 +122,10 @@ def without_data(config: SearchConfig) -> dict[str, Any]:
     """The settings that the algorithm reads, for a search on images that are already in
     memory.
     """
-    found = {
+    kept = {
         name: value
         for name, value in config.flat().items()
         if name not in DataConfig.model_fields
     }
     # The class, because a name does not identify an algorithm that is not part of hba.
-    return {**found, "algorithm": type(config.algorithm)}
+    return {**kept, "algorithm": type(config.algorithm)}

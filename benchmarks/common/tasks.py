@@ -95,9 +95,9 @@ class SearchTask:
             return self._new_schedule()
 
     def _new_schedule(self) -> Schedule:
-        found = self._searched().schedule
-        assert found is not None
-        return found
+        schedule = self._searched().schedule
+        assert schedule is not None
+        return schedule
 
     def _searched(self) -> hba.SearchResult:
         """Resume an interrupted search; for a finished one, only return its result."""
@@ -222,8 +222,8 @@ def seconds_in_turns(
     of them.
     """
     seconds = {
-        one.name: search_seconds_per_step(one.config, one.data, measured)
-        for one in searches
+        search.name: search_seconds_per_step(search.config, search.data, measured)
+        for search in searches
     }
     if floor_of is not None:
         seconds[FLOOR] = bare_seconds_per_step(

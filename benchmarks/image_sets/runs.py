@@ -83,7 +83,11 @@ OPERATIONS = {
 }
 TYPICAL = {
     **TURNS,
-    **{name: how for of_race in RACE_GROUPS.values() for name, how in of_race.items()},
+    **{
+        name: settings
+        for of_race in RACE_GROUPS.values()
+        for name, settings in of_race.items()
+    },
 }
 GROUPS = {
     group: {name: TYPICAL[name] for name in names.split(",")}
@@ -95,7 +99,7 @@ of each.
 
 
 def searches(
-    name: str, seeds: Iterable[int], work: Path, device: str, **further: Any
+    name: str, seeds: Iterable[int], work: Path, device: str, **more_settings: Any
 ) -> list[SearchTask]:
     """Searches on a set with the defaults and SETTINGS. further: settings that override
     both.
@@ -105,7 +109,7 @@ def searches(
         "train_size": None,
         "val_size": None,
         "device": device,
-        **further,
+        **more_settings,
     }
     bed = Bed(name, None, settings, data=folder_of(name, work))
     return [bed.search_with(SEARCH, seed, work) for seed in seeds]
@@ -128,20 +132,20 @@ def unpacked(folder: Path, archive: str, kept: Any, inside: str = "") -> str:
     kept: a filter for tarfile.
     """
     if not folder.exists():
-        part = folder.with_name(f"{folder.name}.part")
+        unfinished = folder.with_name(f"{folder.name}.part")
         try:
             with tarfile.open(
                 Path(os.environ.get(DATA_FOLDER, "")) / archive
             ) as opened:
-                opened.extractall(part, filter=kept)
+                opened.extractall(unfinished, filter=kept)
         except (OSError, tarfile.TarError) as error:
-            what = (
+            problem = (
                 f"the set {folder.name} cannot be unpacked, set {DATA_FOLDER} to its"
                 f" folder: {error}"
             )
-            raise DataError(what) from None
-        (part / inside).rename(folder)
-        shutil.rmtree(part, ignore_errors=True)
+            raise DataError(problem) from None
+        (unfinished / inside).rename(folder)
+        shutil.rmtree(unfinished, ignore_errors=True)
     return str(folder)
 
 
@@ -201,20 +205,20 @@ def domain_task(
     """The task of a row. tested: train on all training images and measure test images;
     else on the search's split.
     """
-    made = vars(row_task(name, search, tested=tested))
+    fields = vars(row_task(name, search, tested=tested))
     of_schedule = (
         {}
         if name == SEARCH
         else {"augmentation": ScheduleAugmentation(schedule).definition}
     )
     as_search = {
-        "config": made["config"].model_copy(update={"fast": search.config.fast})
+        "config": fields["config"].model_copy(update={"fast": search.config.fast})
     }
     return DomainTask(
         **{
-            **made,
+            **fields,
             **as_search,
-            "further": made["further"] | of_schedule,
+            "further": fields["further"] | of_schedule,
             "schedule": schedule,
         }
     )
@@ -233,7 +237,7 @@ def changed(name: str, group: str, is_on: bool) -> tuple[str, Schedule | None]:
     names = schedule.space.names
     rows = (schedule.values, schedule.spread)
     before, spread = (dict(zip(names, row[0].tolist(), strict=True)) for row in rows)
-    operations = {one.name: one for one in schedule.space.operations}
+    operations = {operation.name: operation for operation in schedule.space.operations}
     values = dict(before)
     for operation, (probability, magnitude) in GROUPS[group].items():
         if is_on or operation in operations:
@@ -245,8 +249,8 @@ def changed(name: str, group: str, is_on: bool) -> tuple[str, Schedule | None]:
         return name, recipe(name)
     space = replace(schedule.space, operations=tuple(operations.values()))
     row, width = (
-        np.array([[found.get(one, 0.0) for one in space.names]])
-        for found in (values, spread)
+        np.array([[numbers.get(column, 0.0) for column in space.names]])
+        for numbers in (values, spread)
     )
-    found = replace(schedule, space=space, values=row, spread=width)
-    return f"{name} {'with' if is_on else 'without'} {group}", found
+    changed_schedule = replace(schedule, space=space, values=row, spread=width)
+    return f"{name} {'with' if is_on else 'without'} {group}", changed_schedule

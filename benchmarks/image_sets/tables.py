@@ -38,13 +38,13 @@ def frames_of(records: Iterable[Record], measured_on: str) -> Frames:
     set is judged.
     """
     kept = newest(records, lambda run: (run.dataset, run.name))
-    found = {}
+    frames = {}
     for name in SETS:
-        frame = frame_of(one for one in kept if one.run.dataset == name)
+        frame = frame_of(record for record in kept if record.run.dataset == name)
         error = f"{measured_on}_{'balanced_' if name == BALANCED else ''}error_percent"
         if error in frame:
-            found[name] = frame.assign(**{ERROR: frame[error]})
-    return found
+            frames[name] = frame.assign(**{ERROR: frame[error]})
+    return frames
 
 
 def best_recipe(frame: pd.DataFrame) -> str | None:
@@ -79,7 +79,9 @@ class Pair(NamedTuple):
         """Whether more than half of the searches are right; None if the truth is not
         known or searches are missing.
         """
-        right = [one == (sign_of(self.loss) < 0) for one in self.applied]
+        right = [
+            was_applied == (sign_of(self.loss) < 0) for was_applied in self.applied
+        ]
         return 2 * sum(right) > len(right) if sign_of(self.loss) and right else None
 
     @property
@@ -96,12 +98,12 @@ def pairs_of(frames: Frames, verdict: Frames) -> list[Pair]:
     """Pairs for the sets whose recipes have run. verdict: frames of runs whose searches
     are compared with the truth.
     """
-    found = []
+    pairs = []
     for name, frame in frames.items():
         best = best_recipe(frame)
         rows = verdict.get(name, pd.DataFrame({"name": []}))
         ends = (
-            [one["end"] for one in rows.loc[rows["name"] == SEARCH, "search"]]
+            [result["end"] for result in rows.loc[rows["name"] == SEARCH, "search"]]
             if "search" in rows
             else []
         )
@@ -110,7 +112,7 @@ def pairs_of(frames: Frames, verdict: Frames) -> list[Pair]:
             loss, error = (
                 difference(frame, on, off, measure) for measure in (LOSS, ERROR)
             )
-            found.append(
+            pairs.append(
                 Pair(
                     name,
                     group,
@@ -119,7 +121,7 @@ def pairs_of(frames: Frames, verdict: Frames) -> list[Pair]:
                     [largest(end, operations) > APPLIED for end in ends],
                 )
             )
-    return found
+    return pairs
 
 
 def group_table(pairs: Iterable[Pair]) -> pd.DataFrame:
@@ -148,7 +150,10 @@ def largest(end: Mapping[str, Mapping[str, float]], operations: Iterable[str]) -
     """The largest probability of the operations. end: the results of a search by
     operation.
     """
-    return max(end[one]["probability"] if one in end else 0.0 for one in operations)
+    return max(
+        end[operation]["probability"] if operation in end else 0.0
+        for operation in operations
+    )
 
 
 def recipe_table(frames: Frames) -> pd.DataFrame:
@@ -159,8 +164,8 @@ def recipe_table(frames: Frames) -> pd.DataFrame:
     for name, frame in frames.items():
         cells = dict.fromkeys(RECIPES, NOTHING)
         best = best_recipe(frame)
-        for one, own in frame[frame["name"].isin([*RECIPES])].groupby("name"):
-            cells[one] = f"{spread_text(own[ERROR], 1)}{' *' * (one == best)}"
+        for row, runs in frame[frame["name"].isin([*RECIPES])].groupby("name"):
+            cells[row] = f"{spread_text(runs[ERROR], 1)}{' *' * (row == best)}"
         table[name] = [*cells.values()]
     return table
 
@@ -182,17 +187,17 @@ def verdict_table(frames: Frames, rows: Sequence[str]) -> pd.DataFrame:
     ]
     table = pd.DataFrame({"trained with": heads})
     for name, frame in frames.items():
-        errors = {row: own[ERROR] for row, own in frame.groupby("name")}
+        errors = {row: runs[ERROR] for row, runs in frame.groupby("name")}
         best = min(
             (row for row in errors if row != SEARCH),
             key=lambda row: errors[row].mean(),
             default=NOTHING,
         )
         searched = frame[frame["name"] == SEARCH]
-        found = searched["search"].tolist() if len(searched) else []
+        results = searched["search"].tolist() if len(searched) else []
         prices = [
-            one["seconds"] / seconds
-            for one, seconds in zip(found, searched["seconds"], strict=True)
+            result["seconds"] / seconds
+            for result, seconds in zip(results, searched["seconds"], strict=True)
         ]
         minus = {
             row: difference_text(difference(frame, SEARCH, row, ERROR), 1)
@@ -204,7 +209,9 @@ def verdict_table(frames: Frames, rows: Sequence[str]) -> pd.DataFrame:
                 for row in rows
             ),
             *(f"{minus[best]}, {best}", *(minus[row] for row in beside)),
-            ", ".join(f"{largest(one['end'], FLIPS.values()):.2f}" for one in found)
+            ", ".join(
+                f"{largest(result['end'], FLIPS.values()):.2f}" for result in results
+            )
             or NOTHING,
             spread_text(prices) if prices else NOTHING,
         ]
@@ -235,16 +242,16 @@ def ratio(frames: Frames, row: str) -> str:
             seeds = random.integers(n_seeds, size=(DRAWS, len(frames), n_seeds))
             means.append(_log_ratio(errors))
             resampled.append(_log_ratio(errors[:, seeds]))
-    if not (n := len(means)):
+    if not (n_means := len(means)):
         return NOTHING
-    sets = random.integers(n, size=(DRAWS, n))
-    drawn = np.stack(resampled)[sets, np.arange(DRAWS)[:, None], np.arange(n)].mean(
-        axis=1
-    )
+    sets = random.integers(n_means, size=(DRAWS, n_means))
+    drawn = np.stack(resampled)[
+        sets, np.arange(DRAWS)[:, None], np.arange(n_means)
+    ].mean(axis=1)
     low, high = np.exp(np.quantile(drawn, (0.025, 0.975)))
     return (
-        f"{np.exp(np.mean(means)):.2f} ({low:.2f} to {high:.2f}), {n} of {len(SETS)}"
-        " sets"
+        f"{np.exp(np.mean(means)):.2f} ({low:.2f} to {high:.2f}),"
+        f" {n_means} of {len(SETS)} sets"
     )
 
 

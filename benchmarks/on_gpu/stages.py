@@ -82,8 +82,10 @@ class Place:
         return code == 0
 
     def last_lines(self, name: str) -> list[str]:
-        text = (self.work / f"{name}.txt").read_text(encoding="utf-8", errors="replace")
-        return text.strip().splitlines()[-LINES:]
+        output = (self.work / f"{name}.txt").read_text(
+            encoding="utf-8", errors="replace"
+        )
+        return output.strip().splitlines()[-LINES:]
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ def tests(place: Place) -> Results | None:
 
 
 def _has(case: ET.Element, *kinds: str) -> bool:
-    return any(case.find(kind) is not None for kind in kinds)
+    return any(case.find(tag) is not None for tag in kinds)
 
 
 def throughput(place: Place) -> Results | None:
@@ -155,7 +157,9 @@ def throughput(place: Place) -> Results | None:
     return {"gpu_seconds_per_call": json.loads(file.read_text(encoding="utf-8"))}
 
 
-def timed(command: str, sizes: str, *further: str) -> Callable[[Place], Results | None]:
+def timed(
+    command: str, sizes: str, *more_options: str
+) -> Callable[[Place], Results | None]:
     """A command of speed.py that stores its own records. further: more options."""
 
     def do(place: Place) -> Results | None:
@@ -182,12 +186,17 @@ def timed(command: str, sizes: str, *further: str) -> Callable[[Place], Results 
             "120",
         ]
         where = ["--device", place.device, "--results", place.results]
-        sized = small if place.is_trial else large
-        name = "-".join((command, *(word.strip("-") for word in further)))
+        size_options = small if place.is_trial else large
+        name = "-".join((command, *(word.strip("-") for word in more_options)))
         return (
             {}
             if place.finished(
-                name, BENCHMARKS / "speed.py", command, *sized, *where, *further
+                name,
+                BENCHMARKS / "speed.py",
+                command,
+                *size_options,
+                *where,
+                *more_options,
             )
             else None
         )
@@ -195,7 +204,7 @@ def timed(command: str, sizes: str, *further: str) -> Callable[[Place], Results 
     return do
 
 
-def search(name: str, *further: str) -> Callable[[Place], Results | None]:
+def search(name: str, *more_options: str) -> Callable[[Place], Results | None]:
     """A search of Reduced CIFAR-10 (the paper's Table 10). further: more options."""
 
     def do(place: Place) -> Results | None:
@@ -205,11 +214,11 @@ def search(name: str, *further: str) -> Callable[[Place], Results | None]:
             for key, value in SMALL.items()
             for word in (f"--{key.replace('_', '-')}", value)
         ]
-        sized = options if place.is_trial else ["--preset", PRESET_OF_SEARCH]
+        size_options = options if place.is_trial else ["--preset", PRESET_OF_SEARCH]
         begin = [
             place.data,
-            *sized,
-            *further,
+            *size_options,
+            *more_options,
             "--device",
             place.device,
             "--seed",
@@ -232,7 +241,7 @@ def search(name: str, *further: str) -> Callable[[Place], Results | None]:
 
 def jobs(place: Place) -> Results | None:
     """Train eight networks on the same data, different numbers of them at a time."""
-    found = {}
+    rates = {}
     small = [
         "--epochs",
         "1",
@@ -258,10 +267,10 @@ def jobs(place: Place) -> Results | None:
     for number in (1, 2) if place.is_trial else (1, 2, 4, 8):
         out = place.work / f"jobs-{number}"
         shutil.rmtree(out, ignore_errors=True)
-        sized = small if place.is_trial else large
+        size_options = small if place.is_trial else large
         words = [
             place.data,
-            *sized,
+            *size_options,
             "--seeds",
             "8",
             "--against",
@@ -283,8 +292,8 @@ def jobs(place: Place) -> Results | None:
         ):
             return None
         results = json.loads((out / "results.json").read_text(encoding="utf-8"))
-        found[str(number)] = 16 * 3600 / results["wall_seconds"]
-    return {"trainings_per_hour": found}
+        rates[str(number)] = 16 * 3600 / results["wall_seconds"]
+    return {"trainings_per_hour": rates}
 
 
 def evaluation(place: Place) -> Results | None:
@@ -307,7 +316,7 @@ def evaluation(place: Place) -> Results | None:
         "--batch-size",
         "20",
     ]
-    sized = (
+    size_options = (
         small if place.is_trial else ["--preset", PRESET_OF_EVALUATION, "--seeds", "3"]
     )
     resume = ["--resume"] if (out / "results.json").exists() else []
@@ -315,7 +324,7 @@ def evaluation(place: Place) -> Results | None:
         "evaluate",
         policy,
         place.data,
-        *sized,
+        *size_options,
         "--against",
         "none,start,randaugment",
         "--device",
@@ -323,8 +332,10 @@ def evaluation(place: Place) -> Results | None:
     ]
     if not place.finished("evaluation", "-m", "hba", *words, "--out", out, *resume):
         return None
-    found = json.loads((out / "results.json").read_text(encoding="utf-8"))
-    return {"errors": {row["name"]: row["test_error_percent"] for row in found["rows"]}}
+    results = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    return {
+        "errors": {row["name"]: row["test_error_percent"] for row in results["rows"]}
+    }
 
 
 def table(number: str) -> Callable[[Place], Results | None]:
@@ -333,7 +344,7 @@ def table(number: str) -> Callable[[Place], Results | None]:
     """
 
     def do(place: Place) -> Results | None:
-        sized = (
+        size_options = (
             ["--scale", "tiny"]
             if place.is_trial
             else ["--scale", "full", "--data", "cifar10", place.data, LABEL]
@@ -349,7 +360,11 @@ def table(number: str) -> Callable[[Place], Results | None]:
         return (
             {}
             if place.finished(
-                f"table-{number}", BENCHMARKS / "reproduce.py", number, *sized, *where
+                f"table-{number}",
+                BENCHMARKS / "reproduce.py",
+                number,
+                *size_options,
+                *where,
             )
             else None
         )
@@ -357,21 +372,21 @@ def table(number: str) -> Callable[[Place], Results | None]:
     return do
 
 
-def _tested(found: Results) -> str:
+def _tested(results: Results) -> str:
     return (
-        f"{found['passed']} passed, {found['failed']} failed, {found['skipped']}"
+        f"{results['passed']} passed, {results['failed']} failed, {results['skipped']}"
         " skipped"
     )
 
 
-def _errors(found: Results) -> str:
+def _errors(results: Results) -> str:
     return ", ".join(
-        f"{name} {fmean(errors):.2f} %" for name, errors in found["errors"].items()
+        f"{name} {fmean(errors):.2f} %" for name, errors in results["errors"].items()
     )
 
 
-def _calls(found: Results) -> str:
-    calls: Mapping[str, Sequence[float]] = found["gpu_seconds_per_call"]
+def _calls(results: Results) -> str:
+    calls: Mapping[str, Sequence[float]] = results["gpu_seconds_per_call"]
     return (
         ", ".join(
             f"{name} {1e3 * median(rounds):.2f} ms" for name, rounds in calls.items()
@@ -380,23 +395,25 @@ def _calls(found: Results) -> str:
     )
 
 
-def _trained(found: Results) -> str:
+def _trained(results: Results) -> str:
     return ", ".join(
-        f"{number}: {rate:.0f}" for number, rate in found["trainings_per_hour"].items()
+        f"{number}: {rate:.0f}"
+        for number, rate in results["trainings_per_hour"].items()
     )
 
 
-def _searched(found: Results) -> str:
+def _searched(results: Results) -> str:
     return (
-        f"{found['seconds']:.0f} s, validation error {found['val_error_percent']:.2f} %"
+        f"{results['seconds']:.0f} s,"
+        f" validation error {results['val_error_percent']:.2f} %"
     )
 
 
-def _elsewhere(found: Results) -> str:
+def _elsewhere(results: Results) -> str:
     return "in docs/reproduction.md"
 
 
-def _above(found: Results) -> str:
+def _above(results: Results) -> str:
     return "in the tables above"
 
 

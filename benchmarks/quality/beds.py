@@ -36,12 +36,14 @@ class Bed:
     planted: Mapping[str, Any] = field(default_factory=dict)
 
     def search(
-        self, name: str, seed: int, work: Path | None = None, **further: Any
+        self, name: str, seed: int, work: Path | None = None, **settings: Any
     ) -> SearchTask:
         """The search of a candidate by name. further: settings that override those of
         the preset and the bed.
         """
-        return self.search_with(name, seed, work, **{**further, **find_candidate(name)})
+        return self.search_with(
+            name, seed, work, **{**settings, **find_candidate(name)}
+        )
 
     def search_with(
         self, name: str, seed: int, work: Path | None = None, **settings: Any
@@ -49,8 +51,8 @@ class Bed:
         """A search with these settings over the bed's. The record has the bed and its
         changes to the images.
         """
-        own = {**self.settings, **settings, "seed": seed, "data": self.data}
-        config = SearchConfig.from_preset(own, self.preset).resolved()
+        merged = {**self.settings, **settings, "seed": seed, "data": self.data}
+        config = SearchConfig.from_preset(merged, self.preset).resolved()
         of_bed = (
             {}
             if self.view is None

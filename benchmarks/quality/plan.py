@@ -44,7 +44,9 @@ def judged_by(rows: Sequence[str]) -> str:
     return next((row for row in rows if row in CANDIDATES), DEFAULT)
 
 
-def planned_for(bed: str, path: Path = PLAN, kind: type[Settings] = Planned) -> Any:
+def planned_for(
+    bed: str, path: Path = PLAN, settings_class: type[Settings] = Planned
+) -> Any:
     """The plan for a bed, as an object of `kind`. Raises SettingsError if the file is
     not a plan or lacks the bed.
     """
@@ -55,6 +57,6 @@ def planned_for(bed: str, path: Path = PLAN, kind: type[Settings] = Planned) -> 
                 f"no verdict is planned on the bed {bed!r}, only on:"
                 f" {', '.join(tables)}"
             )
-        return kind.make(tables[bed])
+        return settings_class.make(tables[bed])
     except (OSError, ValueError, TypeError, SettingsError) as error:
         raise SettingsError(f"{path}: {error}") from None

@@ -69,12 +69,15 @@ class PlantedTask(SearchTask):
 def planted(search: SearchTask, problem: str) -> PlantedTask:
     """The same search on a problem by name, without a run folder."""
     operations = [
-        {**asdict(one), "magnitude": one.magnitude and list(one.magnitude)}
-        for one in find_problem(problem)
+        {
+            **asdict(operation),
+            "magnitude": operation.magnitude and list(operation.magnitude),
+        }
+        for operation in find_problem(problem)
     ]
-    further = {**search.further, "problem": problem, "planted": operations}
+    details = {**search.further, "problem": problem, "planted": operations}
     return PlantedTask(
-        search.name, search.label, search.config, None, further, view=search.view
+        search.name, search.label, search.config, None, details, view=search.view
     )
 
 
@@ -158,14 +161,14 @@ def row_task(
         if tested
         else {"training_epochs": training.epochs}
     )
-    further = {**search.further, **of_row}
+    details = {**search.further, **of_row}
     return RowTask(
         row,
         search.label,
         training,
         config.seed,
         search,
-        further,
+        details,
         view=search.view,
         tested=tested,
     )

@@ -46,12 +46,12 @@ class Shift:
         """Return new uint8 images (N, C, H, W) on the generator's device. Images with
         equal channels stay grey.
         """
-        n, channels = images.shape[:2]
+        n_images, channels = images.shape[:2]
         is_grey = bool((images == images[:, :1]).all())
 
         def uniform(ends: Range) -> Tensor:
             return ends[0] + (ends[1] - ends[0]) * torch.rand(
-                n, 1, 1, 1, generator=generator, device=images.device
+                n_images, 1, 1, 1, generator=generator, device=images.device
             )
 
         levels = as_floats(images[:, :1] if is_grey else images)
@@ -72,7 +72,7 @@ class Shift:
             .round()
             .to(torch.uint8)
         )
-        return shifted.expand(n, channels, -1, -1).contiguous()
+        return shifted.expand(n_images, channels, -1, -1).contiguous()
 
 
 def _rotated(images: Tensor, angle: Tensor, zoom: Tensor) -> Tensor:
@@ -152,10 +152,10 @@ class View:
             images, labels=torch.where(is_noisy, random, images.labels)
         )
 
-    def _shifted(self, images: LabelledImages, part: str) -> LabelledImages:
+    def _shifted(self, images: LabelledImages, split: str) -> LabelledImages:
         if self.shift is None:
             return images
-        generator = generator_for(0, f"shift of {part} images", CPU)
+        generator = generator_for(0, f"shift of {split} images", CPU)
         return dataclasses.replace(images, images=self.shift(images.images, generator))
 
     def _part(self, images: LabelledImages) -> LabelledImages:

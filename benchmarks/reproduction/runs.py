@@ -57,9 +57,9 @@ class Training:
     @property
     def name(self) -> str:
         schedule = "none" if self.schedule is None else self.schedule.name
-        kind = "ablation" if self.ablation else ""
+        label = "ablation" if self.ablation else ""
         return _joined(
-            "train", kind, self.preset, *_words(self.changes), "with", schedule
+            "train", label, self.preset, *_words(self.changes), "with", schedule
         )
 
     @property
@@ -79,11 +79,11 @@ class Timing:
 
     @property
     def name(self) -> str:
-        first, *others = (search.name for search in self.searches)
+        first, *other_searches = (search.name for search in self.searches)
         return _joined(
             "timing",
             first,
-            f"and-{len(others)}-others" if others else "",
+            f"and-{len(other_searches)}-others" if other_searches else "",
             "floor" if self.floor else "",
         )
 

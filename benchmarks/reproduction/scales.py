@@ -53,31 +53,31 @@ class Scale:
             return None
         epochs = preset["epochs"]
         if isinstance(run, Search):
-            own = self.by_algorithm.get(changes.get("algorithm", ""), {})
+            algorithm_settings = self.by_algorithm.get(changes.get("algorithm", ""), {})
             if self.search_sizes is not None and run.preset not in self.search_sizes:
                 return None
             sizes = {} if run.ablation else self._sizes(run.preset)
-            kind = (
+            split_settings = (
                 self.ablation
                 if run.ablation
                 else {}
                 if run.preset.startswith("reduced")
                 else self.target
             )
-            sized = {
+            run_sizes = {
                 "epochs": self.search_epochs.get(run.preset, epochs),
                 **sizes,
-                **own,
-                **kind,
+                **algorithm_settings,
+                **split_settings,
             }
         else:
-            sized = {"epochs": self.training_epochs or epochs}
+            run_sizes = {"epochs": self.training_epochs or epochs}
             if self.whole_size is not None and not run.ablation:
-                sized["train_size"] = self.whole_size
+                run_sizes["train_size"] = self.whole_size
         if self.batch_size is not None:
-            sized.setdefault("batch_size", self.batch_size)
+            run_sizes.setdefault("batch_size", self.batch_size)
         model = model if self.models is None else self.models[model]
-        return {**sized, **self.common, **changes, "model": model}
+        return {**run_sizes, **self.common, **changes, "model": model}
 
     def _sizes(self, preset: str) -> dict[str, int]:
         if self.search_sizes is None:

@@ -34,7 +34,7 @@ class Bench:
     def covers(self, asked: Asked) -> bool:
         """Whether the run, and each search that it needs, is part of the scale."""
         parts = asked.searches if isinstance(asked, Timing) else (asked, *asked.needs)
-        return all(self.scale.settings(part) is not None for part in parts)
+        return all(self.scale.settings(run) is not None for run in parts)
 
     def search(self, search: Search, seed: int) -> SearchTask:
         settings = {**PAPER, "space": "hba", **self._settings(search), "seed": seed}
@@ -61,7 +61,7 @@ class Bench:
     def timing(self, timing: Timing) -> "TimingTask":
         return TimingTask(
             timing.name,
-            tuple(self.search(one, 0) for one in timing.searches),
+            tuple(self.search(search, 0) for search in timing.searches),
             timing.floor,
         )
 
@@ -113,7 +113,7 @@ class TimingTask:
         )
         results: dict[str, Any] = {
             "seconds_per_step": {
-                one.name: seconds[one.name].tolist() for one in self.searches
+                search.name: seconds[search.name].tolist() for search in self.searches
             }
         }
         if self.floor:
@@ -137,24 +137,24 @@ def tasks_of(
     timings, seed by seed.
     """
     covered = [cell.asked for cell in table.cells if bench.covers(cell.asked)]
-    wanted = list(
-        dict.fromkeys(part for asked in covered for part in (*asked.needs, asked))
+    runs = list(
+        dict.fromkeys(run for asked in covered for run in (*asked.needs, asked))
     )
     searches = [
-        bench.search(one, seed)
+        bench.search(run, seed)
         for seed in range(n_seeds)
-        for one in wanted
-        if isinstance(one, Search)
+        for run in runs
+        if isinstance(run, Search)
     ]
     trainings = [
-        bench.training(one, seed)
+        bench.training(run, seed)
         for seed in range(n_seeds)
-        for one in wanted
-        if isinstance(one, Training)
+        for run in runs
+        if isinstance(run, Training)
     ]
     # A timing takes its spread from its rounds.
     return (
         [*searches],
         [*trainings],
-        [bench.timing(one) for one in wanted if isinstance(one, Timing)],
+        [bench.timing(run) for run in runs if isinstance(run, Timing)],
     )

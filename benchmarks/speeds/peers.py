@@ -95,10 +95,10 @@ def pictures(images: Tensor) -> list[Image.Image]:
 
 
 def one_by_one(
-    kind: Callable[[Tensor], Iterable[Any]], transform: Transform, images: Tensor
+    make_images: Callable[[Tensor], Iterable[Any]], transform: Transform, images: Tensor
 ) -> Call:
     """From images of one kind to images of the same kind."""
-    kept = list(kind(images))
+    kept = list(make_images(images))
     return lambda: [transform(image) for image in kept]
 
 
