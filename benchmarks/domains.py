@@ -83,9 +83,11 @@ TRUTH = "domains"
 FINE_TUNED = "domains-pretrained"
 VERDICT = "domains-verdict"
 PLANNED = "domains"
-TRAINING, SEARCHED = 1.0, 2.5
-"""Minutes of a training and of a search on one idle core. The row `search` of a verdict
-takes both.
+TRAINING = 1.0
+"""Minutes of a training on one idle core."""
+SEARCHED = 2.5
+"""Minutes of a search on one idle core. The row `search` of a verdict takes this and
+the minutes of a training.
 """
 CHOSEN = click.option(
     "--sets", default=",".join(SETS), show_default=True, help="Names, by commas."
@@ -158,10 +160,13 @@ def truth(seeds: int, pretrained: bool, **options: Any) -> None:
     """
     where = Where(**options)
     question = FINE_TUNED if pretrained else TRUTH
-    rows, settings = ((*RECIPES, SEARCH), FINE_TUNING) if pretrained else (RECIPES, {})
-    for name, of_set in where.searches(range(seeds), **settings).items():
+    rows = (*RECIPES, SEARCH) if pretrained else RECIPES
+    settings = FINE_TUNING if pretrained else {}
+    for name, searches_of_set in where.searches(range(seeds), **settings).items():
         tasks = [
-            domain_task(row, recipe(row), search) for search in of_set for row in rows
+            domain_task(row, recipe(row), search)
+            for search in searches_of_set
+            for row in rows
         ]
         kept = where.carry_out(tasks, question)
         if len(kept) < len(tasks):
@@ -176,7 +181,7 @@ def truth(seeds: int, pretrained: bool, **options: Any) -> None:
         )
         other_tasks = [
             domain_task(*row, search)
-            for search in of_set
+            for search in searches_of_set
             for row in beside.items()
             if row[0] not in RECIPES
         ]

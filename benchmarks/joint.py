@@ -240,11 +240,9 @@ def row_task(
         config.model_dump(), {**same, "epochs": config.epochs}
     )
     draws = planned.draws if row == DRAWN else 0
-    details = {
-        **search.further,
-        "training_images": config.train_size,
-        **({"draws": draws} if draws else {}),
-    }
+    details = {**search.further, "training_images": config.train_size}
+    if draws:
+        details["draws"] = draws
     used = None if row == NONE else search
     return RowTask(
         row, search.label, training, seed, used, details, view=search.view, draws=draws

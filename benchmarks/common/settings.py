@@ -103,14 +103,9 @@ def decisive(settings: Settings) -> dict[str, Any]:
     that do the same.
     """
     algorithm = ALGORITHMS.get(settings.get("algorithm", ""))
-    idle = {
-        *WITHOUT_EFFECT,
-        *(
-            ()
-            if algorithm is None
-            else ALGORITHM_SETTINGS - algorithm.model_fields.keys()
-        ),
-    }
+    idle = {*WITHOUT_EFFECT}
+    if algorithm is not None:
+        idle |= ALGORITHM_SETTINGS - algorithm.model_fields.keys()
     return {
         name: value
         for name, value in settings.items()

@@ -178,7 +178,8 @@ class TrainingTask:
         """Train, and return error and loss after the last epoch, and the seconds of the
         training without the search.
         """
-        (config, augmentation), data = self.augmented(), self.data
+        config, augmentation = self.augmented()
+        data = self.data
         began = time.monotonic()
         trained = self.trained(config, data, augmentation)
         seconds = time.monotonic() - began

@@ -29,8 +29,14 @@ from hba.schedule.recipes import RECIPES
 from hba.utils.settings import Settings
 from image_sets.runs import BALANCED, CIFAR, SETS, folder_of, unpacked
 
-BEFORE, AUTO, BEST, UNEVEN = "auto", "auto-pretrained", "best recipe", "cifar10-uneven"
-"""The questions of the records: of runs before pretrained networks, and since."""
+BEFORE = "auto"
+"""The question of the records of runs before pretrained networks."""
+AUTO = "auto-pretrained"
+"""The question of the records of runs since pretrained networks."""
+BEST = "best recipe"
+"""The column of the recipe with the lowest error."""
+UNEVEN = "cifar10-uneven"
+"""The set of CIFAR-10 images with uneven classes."""
 AUTO_SETS = tuple(UNEVEN if name == CIFAR else name for name in SETS)
 OF_UNEVEN = {
     "airplane": 300,
@@ -225,16 +231,12 @@ def auto_table(
             for layer in linear
         ]
         rows = dict.fromkeys(["none", "randaugment", *plan.rows])
-        of_rows = {
-            AUTO_COLUMN: errors[results["chosen"]],
-            **({LINEAR: of_linear[0]} if of_linear else {}),
-            **(
-                {"before": mean_errors(earlier[name])[earlier[name]["chosen"]]}
-                if name in earlier
-                else {}
-            ),
-            **{row: errors[row] for row in rows if row in errors},
-        }
+        of_rows = {AUTO_COLUMN: errors[results["chosen"]]}
+        if of_linear:
+            of_rows[LINEAR] = of_linear[0]
+        if name in earlier:
+            of_rows["before"] = mean_errors(earlier[name])[earlier[name]["chosen"]]
+        of_rows |= {row: errors[row] for row in rows if row in errors}
         best = min(error for row, error in errors.items() if row in RECIPES)
         means.append({**of_rows, BEST: best})
         network = (

@@ -188,15 +188,16 @@ class DomainTask(RowTask):
             trained.network, data.test.opened(), preprocessing.measure
         )
         assert trained.test.confusion is not None
-        return {
+        losses = task_of(labels).losses(calibrated(logits, labels), labels)
+        results: dict[str, Any] = {
             f"{self.measured_on}_balanced_error_percent": (
                 100 - trained.test.confusion.balanced_accuracy_percent
             ),
-            f"{self.measured_on}_calibrated_loss": (
-                task_of(labels).losses(calibrated(logits, labels), labels).mean().item()
-            ),
-            **({"search": self._search.do()} if self.name == SEARCH else {}),
+            f"{self.measured_on}_calibrated_loss": losses.mean().item(),
         }
+        if self.name == SEARCH:
+            results["search"] = self._search.do()
+        return results
 
 
 def domain_task(

@@ -25,9 +25,10 @@ LOSS = "val_calibrated_loss"
 ERROR = "error"
 APPLIED = 0.05
 """A search applies an operation if its probability is above this."""
-DRAWS, LEAST_ERROR = 10_000, 0.1
-"""Draws of the bootstrap. Errors below LEAST_ERROR per cent count as that, because a
-ratio to zero says nothing.
+DRAWS = 10_000
+"""Draws of the bootstrap."""
+LEAST_ERROR = 0.1
+"""Errors below this, in per cent, count as this, because a ratio to zero says nothing.
 """
 Frames = Mapping[str, pd.DataFrame]
 """By set, a frame with a row for each run."""
@@ -165,7 +166,8 @@ def recipe_table(frames: Frames) -> pd.DataFrame:
         cells = dict.fromkeys(RECIPES, NOTHING)
         best = best_recipe(frame)
         for row, runs in frame[frame["name"].isin([*RECIPES])].groupby("name"):
-            cells[row] = f"{spread_text(runs[ERROR], 1)}{' *' * (row == best)}"
+            star = " *" if row == best else ""
+            cells[row] = f"{spread_text(runs[ERROR], 1)}{star}"
         table[name] = [*cells.values()]
     return table
 

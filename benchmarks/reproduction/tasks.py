@@ -18,8 +18,10 @@ from hba.policy_search.config import SearchConfig
 from reproduction.runs import Asked, Search, Table, Timing, Training
 from reproduction.scales import Scale
 
-ROUNDS, STEPS_PER_ROUND = 5, 80
-"""Rounds of a timing, and steps in each round."""
+ROUNDS = 5
+"""Rounds of a timing."""
+STEPS_PER_ROUND = 80
+"""Steps in each round of a timing."""
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,11 @@ from hba.data import EvaluationData, LabelledImages, SearchData
 from hba.policy_search.config import SearchConfig
 
 N_CLASSES = 10
-BATCHES, VAL_BATCHES = 50, 4
-"""Batches of noise in an epoch, whose end takes time in a search and none in a floor,
-and for validation.
+BATCHES = 50
+"""Batches of noise in an epoch, whose end takes time in a search and none in a floor.
 """
+VAL_BATCHES = 4
+"""Batches of noise for validation."""
 LEARNING_RATE = 0.01
 """All algorithms diverge on noise at higher ones."""
 SIZE = ("model", "image_size", "batch_size")

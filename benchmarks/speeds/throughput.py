@@ -140,17 +140,17 @@ def peer_table(rounds: int, seconds: float) -> str:
         ratios = [
             f"{statistics.median(rates[0, side]) / median:.2f}"
             for side, median in medians.items()
-        ]
-        figures = [shown(rate, ",.0f") for rate in row_rates.values()] or [
-            "not installed"
-        ] * len(images)
+        ] or [""] * len(images)
+        figures = [shown(rate, ",.0f") for rate in row_rates.values()]
+        if not figures:
+            figures = ["not installed"] * len(images)
         rows.append(
             [
                 peer.name,
                 peer.takes,
                 peer.operations,
                 *figures,
-                *(ratios or [""] * len(images)),
+                *ratios,
             ]
         )
     headings = [

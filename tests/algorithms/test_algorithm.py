@@ -38,7 +38,8 @@ def responding(**settings: Any) -> tuple[Any, Any]:
 def test_a_lambda_step_moves_only_lambda_by_the_slope_of_the_validation_loss() -> None:
     problem, state = responding()
     weights = copy.deepcopy(state.learner.hypernetwork.state_dict())
-    start, ((x, labels),) = state.lam.detach().clone(), next_validation(problem, state)
+    start = state.lam.detach().clone()
+    ((x, labels),) = next_validation(problem, state)
     algorithm_of(problem).update_lambda(problem, state, ())
     for name, value in state.learner.hypernetwork.state_dict().items():
         assert torch.equal(value, weights[name]), name

@@ -9,7 +9,8 @@ import pytest
 from commands import SMALL, make_images, run, small_schedule
 from PIL import Image
 
-SEARCH, EVALUATE = "search digits", "evaluate digits"
+SEARCH = "search digits"
+EVALUATE = "evaluate digits"
 MISTAKES: dict[str, list[tuple[str, str]]] = {
     "settings of a search": [
         (f"{SEARCH} --epochs 0", "epochs"),
@@ -133,7 +134,8 @@ def test_a_mistake_is_one_line_that_names_it(topic: str, place: Path) -> None:
             and "digits" not in words[1:2]
             and len(words) == 2
         )
-        result = run(*words, *(SMALL if has_settings else ()))
+        settings = SMALL if has_settings else ()
+        result = run(*words, *settings)
         lines = result.stderr.splitlines()
         is_one_line = (
             len(lines) == 1

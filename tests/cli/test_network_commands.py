@@ -78,10 +78,8 @@ def test_train_leaves_all_files_and_resumes(trained: Path) -> None:
 def test_predict_prints_what_the_network_finds_and_lists_what_cannot_be_read(
     trained: Path, tmp_path: Path
 ) -> None:
-    network, folder = (
-        hba.load_network(trained / "run"),
-        trained / "animals" / "test" / "dogs",
-    )
+    network = hba.load_network(trained / "run")
+    folder = trained / "animals" / "test" / "dogs"
     files = sorted(folder.iterdir())
     expected = network.predict(files)
     (tmp_path / "broken.png").write_text("nothing")

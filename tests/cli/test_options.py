@@ -52,10 +52,8 @@ def test_every_command_is_listed_and_has_help_and_so_has_every_baseline() -> Non
 def test_help_lists_few_options_and_help_all_at_most_63(
     command: str, most: int
 ) -> None:
-    common, everything = (
-        options_in(command, "--help"),
-        options_in(command, "--help-all"),
-    )
+    common = options_in(command, "--help")
+    everything = options_in(command, "--help-all")
     assert len(common) <= most
     assert len(everything) <= 63
     assert set(common) < set(everything) | {"--budget"}
@@ -85,12 +83,10 @@ def test_help_after_an_algorithm_lists_its_options_with_its_defaults() -> None:
 
 
 def test_every_default_that_is_shown_is_the_one_that_is_taken() -> None:
-    datasets, by = (
-        (*DEFAULT_PRESETS, "fashionmnist", FOLDER),
-        {"algorithm": "lookahead"},
-    )
+    datasets = (*DEFAULT_PRESETS, "fashionmnist", FOLDER)
     configs = {
-        data: SearchConfig.from_preset({"data": data, **by}) for data in datasets
+        data: SearchConfig.from_preset({"data": data, "algorithm": "lookahead"})
+        for data in datasets
     }
     flat = {
         data: config.model_dump() | config.algorithm.model_dump()

@@ -228,7 +228,8 @@ def test_apply_draws_what_the_seed_decides_on_some_images_of_a_folder(
 
 
 def test_export_writes_a_file_beside_the_schedule_and_checks_it(tmp_path: Path) -> None:
-    path, schedule = tmp_path / "my-run" / "policy.json", small_schedule()
+    path = tmp_path / "my-run" / "policy.json"
+    schedule = small_schedule()
     schedule.save(path)
     for to, name in (
         ("torchvision", "policy_torchvision.py"),
@@ -386,10 +387,8 @@ def test_presets_are_printed_as_options_that_make_the_same_settings() -> None:
     lines = [line.strip() for line in said("presets")]
     for number, line in enumerate(lines):
         if line.startswith("--preset "):
-            name, (data, *words) = (
-                line.removeprefix("--preset "),
-                shlex.split(lines[number + 1]),
-            )
+            name = line.removeprefix("--preset ")
+            data, *words = shlex.split(lines[number + 1])
             names = (word.removeprefix("--").replace("-", "_") for word in words[::2])
             settings = {"data": data, **dict(zip(names, words[1::2], strict=True))}
             is_search = "lambda_learning_rate" in settings

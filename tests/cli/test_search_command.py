@@ -289,7 +289,8 @@ def test_other_images_weights_and_regularizers_are_searched(
             "1",
         )
     lines = said("search", *words, "--out", "new")
-    schedule, origin = hba.load_policy("new"), settings("new")
+    schedule = hba.load_policy("new")
+    origin = settings("new")
     if variant == "table":
         assert (origin["data"], origin["label_column"]) == (
             str(place / "images.csv"),

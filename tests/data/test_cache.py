@@ -32,20 +32,17 @@ def content_of(images: Images | LazySplit) -> tuple[bytes, list[int]]:
 
 def alike(first: DataConfig, second: DataConfig) -> None:
     """Searches and evaluations get the same."""
-    searches = map(load_search_data, (first, second))
-    evaluations = map(load_evaluation_data, (first, second))
-    (search, other), (tested, also) = searches, evaluations
-    assert (search.class_names, search.test_images) == (
-        other.class_names,
-        other.test_images,
-    )
-    for split, another in (
-        (search.train, other.train),
-        (search.val, other.val),
-        (tested.train, also.train),
-        (tested.test, also.test),
+    search, other_search = map(load_search_data, (first, second))
+    evaluation, other_evaluation = map(load_evaluation_data, (first, second))
+    assert search.class_names == other_search.class_names
+    assert search.test_images == other_search.test_images
+    for split, other_split in (
+        (search.train, other_search.train),
+        (search.val, other_search.val),
+        (evaluation.train, other_evaluation.train),
+        (evaluation.test, other_evaluation.test),
     ):
-        assert content_of(split) == content_of(another)
+        assert content_of(split) == content_of(other_split)
 
 
 def files_of(out: Path) -> dict[str, bytes]:

@@ -130,12 +130,12 @@ class Pictures(Dataset[Any]):
     """Pairs of images of a kind and labels; counts how often each is read."""
 
     def __init__(self, n_images: int, pixel_type: str = "PIL") -> None:
-        self.n = n_images
-        self.kind = pixel_type
+        self.n_images = n_images
+        self.pixel_type = pixel_type
         self.read = [0] * n_images
 
     def __len__(self) -> int:
-        return self.n
+        return self.n_images
 
     def __getitem__(self, index: int) -> Any:
         self.read[index] += 1
@@ -147,7 +147,7 @@ class Pictures(Dataset[Any]):
             "uint8": tensor,
             "float": tensor / 255,
         }
-        return images[self.kind], index % 2
+        return images[self.pixel_type], index % 2
 
 
 def config(**settings: Any) -> DataConfig:

@@ -27,7 +27,8 @@ from hba.operations import find_operation
 from hba.operations.registration import load_operations_file
 from hba.training.metrics import Measured
 
-CPU, GPU = torch.device("cpu"), torch.device("cuda")
+CPU = torch.device("cpu")
+GPU = torch.device("cuda")
 INVERT = one_operation("Invert", [[0.0], [1.0]])
 SETTINGS: dict[str, Any] = {
     "model": "mlp-8", "epochs": 1, "batch_size": 6, "device": "cpu", "image_size": 8,

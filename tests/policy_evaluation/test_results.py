@@ -70,7 +70,8 @@ def test_confusion_accuracy_and_loss_are_those_of_each_trained_network(
     prepare = Preprocessing.of(
         data.train, result.config.baseline_augmentation(), None
     ).measure
-    (row, _), (stored, _) = result.rows, content_of(out)["rows"]
+    row, _ = result.rows
+    stored, _ = content_of(out)["rows"]
     labels = data.test.labels.tolist()
     for seed in row.seeds:
         trained = train(result.config, data, ScheduleAugmentation(DIM), seed)

@@ -7,8 +7,11 @@ from torch import Tensor
 from hba.errors import SettingsError
 from hba.text.reader import TokenStream
 
-N_WORDS, COLUMNS, LENGTH = 37, 3, 4
+N_WORDS = 37
 """12 words in each column, so two passages and words left over."""
+COLUMNS = 3
+LENGTH = 4
+"""Words of each column in a passage."""
 
 
 def counted_state(n_columns: int) -> Tensor:

@@ -38,7 +38,9 @@ def schedule_of(*rows: Mapping[str, float]) -> Schedule:
     """What a row does not name is zero; the least weight decay of a range is not, so it
     must be named.
     """
-    groups = ["dropout", "activation"] + ["weight_decay"] * ("weight_decay" in rows[0])
+    groups = ["dropout", "activation"]
+    if "weight_decay" in rows[0]:
+        groups.append("weight_decay")
     hyperparameters = hyperparameters_of(
         groups, lambda: LstmLanguageModel(N_WORDS, 4), 0.0
     )
