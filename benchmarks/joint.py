@@ -115,11 +115,10 @@ class JointPlan(Planned):
 
 @dataclass(frozen=True)
 class RowTask(TrainingTask):
-    """A training on the bed's training images, measured on its test images. draws:
-    number of draws for `drawn`.
-    """
+    """A training on the bed's training images, measured on its test images."""
 
     draws: int = 0
+    """Number of draws for `drawn`."""
 
     @property
     def settings(self) -> dict[str, Any]:

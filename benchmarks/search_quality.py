@@ -81,11 +81,17 @@ class Where:
         baselines_of: str = DEFAULT,
         **settings: Any,
     ) -> Iterator[tuple[str, SearchTask]]:
-        """Yield rows with their searches; a baseline has the search of `baselines_of`.
-        further: settings.
+        """Yield rows with their searches.
 
         The order is seed by seed, so that an interrupted suite has all rows for the
         same seeds.
+
+        Args:
+            rows: Names of the rows.
+            seeds: The seeds of each row.
+            epochs: Epochs of the searches; None for those of the bed.
+            baselines_of: The candidate whose search a baseline has.
+            **settings: Settings that override those of the bed.
         """
         bed = find_bed(self.bed, self.data)
         length = {} if epochs is None else {"epochs": epochs}

@@ -28,10 +28,12 @@ Data = TypeVar("Data")
 
 @dataclass(frozen=True)
 class Place:
-    """data: a name or folder, as for `hba search`. label: its name in tables."""
+    """Images for a benchmark, and how tables call them."""
 
     data: str
+    """A name or folder, as for `hba search`."""
     label: str
+    """The name of the data in tables."""
 
 
 class View(Protocol):
@@ -58,8 +60,13 @@ class Images:
         ablation: Sizes | None = None,
         view: View | None = None,
     ) -> SearchData:
-        """The data of a search. ablation: sizes of the three-way split; None for hba's
-        own split, the only one with a view.
+        """Read the data of a search.
+
+        Args:
+            config: The settings of the search.
+            ablation: Sizes of the three-way split; None for hba's own split, the only
+                one with a view.
+            view: Changes the images.
         """
         device = find_device(config.device)
         if ablation is None:

@@ -34,12 +34,22 @@ def carry_out(
     dry_run: bool,
     noted: Mapping[str, Any] = NOTHING_ELSE,
 ) -> list[Record]:
-    """Run the tasks that are not stored yet and return all stored records, in the order
-    of the tasks.
+    """Run the tasks that are not stored yet.
 
-    noted: entries that each new record keeps in addition to the machine that made it.
     Each record is stored as soon as its run ends. A task that fails is reported and
-    does not stop the others. A dry run only says how many are missing.
+    does not stop the others.
+
+    Args:
+        tasks: Runs to do, unless their records are stored.
+        store: Where the records are.
+        device: The device that computes.
+        jobs: Number of tasks at a time.
+        dry_run: Only say how many runs are missing.
+        noted: Entries that each new record keeps in addition to the machine that made
+            it.
+
+    Returns:
+        All stored records of the tasks, in the order of the tasks.
     """
     stored = store.by_key()
     missing = [task for task in tasks if task.run.key not in stored]

@@ -92,7 +92,12 @@ def kept_settings(config: Any) -> dict[str, Any]:
 
 
 def is_neutral(name: str, value: Any) -> bool:
-    """Whether the setting has its neutral value. value: as a JSON or a Python value."""
+    """Return whether a setting has its neutral value.
+
+    Args:
+        name: The name of the setting.
+        value: A JSON or a Python value.
+    """
     return name in NEUTRAL and NEUTRAL[name] == (
         list(value) if isinstance(value, tuple) else value
     )

@@ -36,19 +36,22 @@ Further = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class SearchTask:
-    """A policy search. label: the name of the images in records. work: the folder of
-    run folders, which can be made again; without it, only the record is kept. further:
-    what decides the results besides config. ablation: sizes of the three-way split.
-    view: changes the images after they are read; `further` or the label says so too.
-    """
+    """A policy search."""
 
     name: str
     label: str
+    """The name of the images in records."""
     config: SearchConfig
     work: Path | None = None
+    """The folder of run folders, which can be made again; without it, only the record
+    is kept.
+    """
     further: Further = field(default_factory=dict)
+    """What decides the results besides `config`."""
     ablation: Sizes | None = None
+    """Sizes of the three-way split."""
     view: View | None = None
+    """Changes the images after they are read; `further` or the label says so too."""
 
     @property
     def run(self) -> Run:
@@ -133,15 +136,14 @@ def results_of(search: hba.SearchResult) -> Results:
 
 @dataclass(frozen=True)
 class TrainingTask:
-    """A training of a fresh network as in hba.evaluate, with the schedule of a search
-    or without one.
-    """
+    """A training of a fresh network as in hba.evaluate."""
 
     name: str
     label: str
     config: EvaluationConfig
     seed: int
     search: SearchTask | None = None
+    """The search whose schedule is used; None for no schedule."""
     further: Further = field(default_factory=dict)
     ablation: Sizes | None = None
     view: View | None = None

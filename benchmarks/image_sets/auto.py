@@ -205,8 +205,16 @@ def auto_tasks(
 def auto_table(
     records: Sequence[Record], before: Sequence[Record], plan: AutoPlan, minutes: int
 ) -> pd.DataFrame:
-    """A row for each set: the network, the choice, and mean test errors in per cent.
-    before: of earlier runs.
+    """Return the network, the choice, and mean test errors in per cent of each set.
+
+    Args:
+        records: Records of the runs.
+        before: Records of earlier runs.
+        plan: Names the rows with errors.
+        minutes: The budget of the runs that are shown.
+
+    Returns:
+        A row for each set.
     """
     runs, earlier = (
         {

@@ -101,8 +101,14 @@ of each.
 def searches(
     name: str, seeds: Iterable[int], work: Path, device: str, **more_settings: Any
 ) -> list[SearchTask]:
-    """Searches on a set with the defaults and SETTINGS. further: settings that override
-    both.
+    """Return searches on a set with the defaults and SETTINGS.
+
+    Args:
+        name: The name of the set.
+        seeds: The seed of each search.
+        work: The folder of run folders.
+        device: The device that computes.
+        **more_settings: Settings that override the defaults and SETTINGS.
     """
     settings = {
         **SETTINGS,
@@ -128,8 +134,19 @@ def folder_of(name: str, work: Path) -> str:
 
 
 def unpacked(folder: Path, archive: str, kept: Any, inside: str = "") -> str:
-    """Unpack the contents of `inside` of an archive as the folder, if it is missing.
-    kept: a filter for tarfile.
+    """Unpack an archive as the folder, if the folder is missing.
+
+    Args:
+        folder: The folder to make.
+        archive: The archive, relative to the folder HBA_DATA.
+        kept: A filter for tarfile.
+        inside: The folder of the archive whose contents are used.
+
+    Returns:
+        The folder.
+
+    Raises:
+        DataError: If the archive cannot be unpacked.
     """
     if not folder.exists():
         unfinished = folder.with_name(f"{folder.name}.part")
@@ -161,11 +178,10 @@ def first_of_each_class(file: tarfile.TarInfo, folder: str) -> tarfile.TarInfo |
 
 @dataclass(frozen=True)
 class DomainTask(RowTask):
-    """A training with a schedule, or None for no augmentation; the row `search` uses
-    the schedule of its search.
-    """
+    """A training with a schedule."""
 
     schedule: Schedule | None = None
+    """None for no augmentation; the row `search` uses the schedule of its search."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -203,8 +219,14 @@ class DomainTask(RowTask):
 def domain_task(
     name: str, schedule: Schedule | None, search: SearchTask, *, tested: bool = False
 ) -> DomainTask:
-    """The task of a row. tested: train on all training images and measure test images;
-    else on the search's split.
+    """Return the task of a row.
+
+    Args:
+        name: The name of the row.
+        schedule: The schedule of the training; None for no augmentation.
+        search: The search whose settings are used.
+        tested: Train on all training images and measure test images, instead of on the
+            search's split.
     """
     fields = vars(row_task(name, search, tested=tested))
     of_schedule = (

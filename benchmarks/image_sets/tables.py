@@ -65,15 +65,18 @@ def best_recipe(frame: pd.DataFrame) -> str | None:
 
 
 class Pair(NamedTuple):
-    """A set and a group: the difference of trainings with and without the group, and
-    which searches apply it.
-    """
+    """A set and a group of operations."""
 
     name: str
+    """The name of the set."""
     group: str
+    """The name of the group."""
     loss: PairedDifference | None
+    """The difference in loss of trainings with and without the group."""
     error: PairedDifference | None
+    """The difference in error of trainings with and without the group."""
     applied: Sequence[bool]
+    """Which searches apply the group."""
 
     @property
     def agrees(self) -> bool | None:
@@ -96,8 +99,11 @@ class Pair(NamedTuple):
 
 
 def pairs_of(frames: Frames, verdict: Frames) -> list[Pair]:
-    """Pairs for the sets whose recipes have run. verdict: frames of runs whose searches
-    are compared with the truth.
+    """Return pairs for the sets whose recipes have run.
+
+    Args:
+        frames: Frames of the runs that tell the truth.
+        verdict: Frames of runs whose searches are compared with the truth.
     """
     pairs = []
     for name, frame in frames.items():
@@ -148,8 +154,11 @@ def group_table(pairs: Iterable[Pair]) -> pd.DataFrame:
 
 
 def largest(end: Mapping[str, Mapping[str, float]], operations: Iterable[str]) -> float:
-    """The largest probability of the operations. end: the results of a search by
-    operation.
+    """Return the largest probability of the operations.
+
+    Args:
+        end: The results of a search by operation.
+        operations: Names of operations.
     """
     return max(
         end[operation]["probability"] if operation in end else 0.0

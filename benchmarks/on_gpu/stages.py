@@ -43,24 +43,33 @@ class StageError(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """Where and how stages run. data: a folder with the images of CIFAR-10, or `digits`
-    for a trial. work: the folder of files for the next call and for other stages.
-    seconds: time for this call. is_trial: everything as small as possible, on any
-    machine.
-    """
+    """Where and how stages run."""
 
     data: str
+    """A folder with the images of CIFAR-10, or `digits` for a trial."""
     work: Path
+    """The folder of files for the next call and for other stages."""
     results: Path
     device: str
     seconds: float
+    """Time for this call."""
     is_trial: bool
+    """Run everything as small as possible, on any machine."""
 
     def finished(self, name: str, *words: object) -> bool:
-        """Run a Python program and return whether it ended within its time. Raises
-        StageError if it failed.
+        """Run a Python program.
 
         When its time is over, it receives SIGINT, and is killed if it does not stop.
+
+        Args:
+            name: The name of the file with its output.
+            *words: The program and its arguments.
+
+        Returns:
+            Whether the program ended within its time.
+
+        Raises:
+            StageError: If the program failed.
         """
         log = self.work / f"{name}.txt"
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -90,13 +99,13 @@ class Place:
 
 @dataclass(frozen=True)
 class Stage:
-    """do: runs the stage and returns its results, or None if time ran out. shown: the
-    results in a few words.
-    """
+    """A measurement that `gpu.py run` makes."""
 
     text: str
     do: Callable[[Place], Results | None]
+    """Runs the stage and returns its results, or None if time ran out."""
     shown: Callable[[Results], str]
+    """Returns the results in a few words."""
 
 
 def tests(place: Place) -> Results | None:
@@ -160,7 +169,13 @@ def throughput(place: Place) -> Results | None:
 def timed(
     command: str, sizes: str, *more_options: str
 ) -> Callable[[Place], Results | None]:
-    """A command of speed.py that stores its own records. further: more options."""
+    """Return a command of speed.py that stores its own records.
+
+    Args:
+        command: The name of the command.
+        sizes: Networks and sizes of images, for `--sizes`.
+        *more_options: More options of the command.
+    """
 
     def do(place: Place) -> Results | None:
         small = [
@@ -205,7 +220,12 @@ def timed(
 
 
 def search(name: str, *more_options: str) -> Callable[[Place], Results | None]:
-    """A search of Reduced CIFAR-10 (the paper's Table 10). further: more options."""
+    """Return a search of Reduced CIFAR-10 (the paper's Table 10).
+
+    Args:
+        name: The name of the run folder.
+        *more_options: More options of the search.
+    """
 
     def do(place: Place) -> Results | None:
         out = place.work / name

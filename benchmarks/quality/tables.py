@@ -87,10 +87,11 @@ def verdict_sentence(records: Sequence[Record], of: str = DEFAULT) -> str:
 
 
 def summary_table(verdicts: Mapping[str, Sequence[Record]]) -> str:
-    """The first Markdown table of the page: errors, and below each the difference of
-    the default to it.
+    """Return the first Markdown table of the page: errors, and below each the
+    difference of the default to it.
 
-    verdicts: records by the heading of their column.
+    Args:
+        verdicts: Records by the heading of their column.
     """
     run = {record.run.name for records in verdicts.values() for record in records}
     rows = [row for row in SUMMARY_ROWS if row in run]

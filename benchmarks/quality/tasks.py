@@ -86,12 +86,14 @@ class RowTask(TrainingTask):
     """The training of one row: a candidate, with the schedule of its search of the same
     seed, or a baseline.
 
-    search: the candidate's search, or the default's for a baseline; its settings that
-    apply to trainings are used. tested: measure on the test split, which is not used
-    for choices, instead of the search's validation images.
+    `search` is the candidate's search, or the default's for a baseline; its settings
+    that apply to trainings are used.
     """
 
     tested: bool = False
+    """Measure on the test split, which is not used for choices, instead of the search's
+    validation images.
+    """
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -149,7 +151,14 @@ class RowTask(TrainingTask):
 def row_task(
     row: str, search: SearchTask, *, tested: bool, epochs: int | None = None
 ) -> RowTask:
-    """The task of a row. epochs: of the training; as many as the search by default."""
+    """Return the task of a row.
+
+    Args:
+        row: The name of the row.
+        search: The candidate's search, or the default's for a baseline.
+        tested: Measure on the test split instead of the search's validation images.
+        epochs: Epochs of the training; as many as the search by default.
+    """
     config = search.config
     # data is given by name, because the folder of the search may have moved.
     same = {name: getattr(config, name) for name in ("data", "device", "train_size")}

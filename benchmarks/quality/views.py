@@ -28,23 +28,29 @@ class Shift:
     """A distribution shift that no policy of the search space can make.
 
     Every image goes through all of these in this order, each with its own draw, uniform
-    between two ends. rotation: in degrees, in one bilinear step with the zoom;
-    uncovered pixels repeat the border. zoom: the factor of the side that is shown, so
-    the image grows below 1. gamma: exponent of the levels in [0, 1]; its logarithm is
-    uniform. blur: the share of the image after a 3x3 binomial filter, blended with the
-    sharp image. noise: standard deviation of Gaussian noise on levels in [0, 1], which
-    are clamped to [0, 1] afterwards.
+    between two ends.
     """
 
     rotation: Range = (-25.0, 25.0)
+    """In degrees, in one bilinear step with the zoom; uncovered pixels repeat the
+    border.
+    """
     zoom: Range = (0.8, 1.25)
+    """The factor of the side that is shown, so the image grows below 1."""
     gamma: Range = (0.5, 2.5)
+    """Exponent of the levels in [0, 1]; its logarithm is uniform."""
     blur: Range = (0.0, 1.0)
+    """The share of the image after a 3x3 binomial filter, blended with the sharp image.
+    """
     noise: Range = (0.0, 0.12)
+    """Standard deviation of Gaussian noise on levels in [0, 1], which are clamped to
+    [0, 1] afterwards.
+    """
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Return new uint8 images (N, C, H, W) on the generator's device. Images with
-        equal channels stay grey.
+        """Return new uint8 images (N, C, H, W) on the generator's device.
+
+        Images with equal channels stay grey.
         """
         n_images, channels = images.shape[:2]
         is_grey = bool((images == images[:, :1]).all())
@@ -101,20 +107,22 @@ def _blurred(images: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class View:
-    """Changes the images of a bed. grey: three equal channels with the luma, for all
-    images. shift: of validation and test images, always the same. test_size: number of
-    test images, stratified and always the same; None keeps all. label_noise: share of
-    training images whose label is replaced by a random one, always the same; 0 for
-    none.
+    """Changes the images of a bed.
 
     Images must be in memory and on the CPU, so that a shift is the same on every
     machine.
     """
 
     grey: bool = False
+    """Three equal channels with the luma, for all images."""
     shift: Shift | None = None
+    """A shift of validation and test images, always the same."""
     test_size: int | None = None
+    """Number of test images, stratified and always the same; None keeps all."""
     label_noise: float = 0.0
+    """Share of training images whose label is replaced by a random one, always the
+    same; 0 for none.
+    """
 
     def of_search(self, data: SearchData) -> SearchData:
         train = self._noisy(self._colored(data.train), len(data.class_names))

@@ -26,11 +26,13 @@ STEPS_PER_ROUND = 80
 
 @dataclass(frozen=True)
 class Bench:
-    """The scale, the places of images by dataset, and the folder of run folders."""
+    """What turns runs of the paper into tasks."""
 
     scale: Scale
     places: Mapping[str, Place] = field(default_factory=dict)
+    """The places of images by dataset."""
     work: Path = Path("runs/reproduction")
+    """The folder of run folders."""
     device: str = "auto"
 
     def covers(self, asked: Asked) -> bool:
@@ -92,13 +94,12 @@ class Bench:
 class TimingTask:
     """Times steps of searches in turns, so that other load on the machine affects all
     alike; ratios are within a turn.
-
-    floor: also time the floor of the last search.
     """
 
     name: str
     searches: tuple[SearchTask, ...]
     floor: bool
+    """Also time the floor of the last search."""
 
     @property
     def run(self) -> Run:

@@ -95,8 +95,11 @@ def host_read(
 
 
 class Launches(TorchDispatchMode):
-    """Counts calls that launch kernels. waits: the operations for which the host would
-    wait.
+    """Counts calls that launch kernels.
+
+    Attributes:
+        names: The operations that launch a kernel, in their order.
+        waits: The operations for which the host would wait.
     """
 
     def __init__(self) -> None:

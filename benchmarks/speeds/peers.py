@@ -33,14 +33,13 @@ Transform = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Peer:
-    """A row of the table. prepare: makes a call from uint8 images (B, C, H, W); None
-    without the package.
-    """
+    """A row of the table."""
 
     name: str
     takes: str
     operations: str
     prepare: Callable[[Tensor], Call] | None
+    """Makes a call from uint8 images (B, C, H, W); None without the package."""
 
 
 def two_operations(n_images: int) -> Policy:
