@@ -196,11 +196,13 @@ def verdict(**options: Any) -> None:
     """
     where = Where(**options)
     plan = planned_for(PLANNED, PLAN)
-    of_sets = where.searches(
+    searches_by_set = where.searches(
         range(plan.first_seed, plan.first_seed + plan.seeds), epochs=plan.epochs
     )
     by_seed = [
-        search for of_seed in zip(*of_sets.values(), strict=True) for search in of_seed
+        search
+        for searches_of_seed in zip(*searches_by_set.values(), strict=True)
+        for search in searches_of_seed
     ]
     tasks = [
         domain_task(row, recipe(row), search, tested=True)
@@ -289,18 +291,18 @@ def truth_tables(results: Path) -> dict[str, Any]:
         for question in (TRUTH, FINE_TUNED)
     )
     frames = frames_of(records, "val")
-    of_tuned = frames_of(tuned, "val")
+    tuned_frames = frames_of(tuned, "val")
     pairs = pairs_of(
         frames, frames_of(store_of(results, VERDICT).by_key().values(), "test")
     )
-    tuned_pairs = pairs_of(of_tuned, of_tuned)
+    tuned_pairs = pairs_of(tuned_frames, tuned_frames)
     return {
         "groups": markdown(group_table(pairs)) if pairs else "",
         "agreement": rate_text(
             pair.agrees for pair in pairs if pair.agrees is not None
         ),
         "truth_origin": origin(records),
-        "tuned_recipes": markdown(recipe_table(of_tuned)) if tuned else "",
+        "tuned_recipes": markdown(recipe_table(tuned_frames)) if tuned else "",
         "tuned_groups": markdown(group_table(tuned_pairs)) if tuned_pairs else "",
         "tuned_agreement": rate_text(
             pair.agrees for pair in tuned_pairs if pair.agrees is not None
@@ -342,15 +344,15 @@ def verdict_tables(results: Path) -> dict[str, Any]:
 @KEPT_IN
 def page(results: Path) -> None:
     """Write docs/domains.md."""
-    of_runs = {
+    run_tables = {
         "groups_tried": GROUPS,
         "applied": APPLIED,
         "settings": SETTINGS,
         "fine_tuning": FINE_TUNING,
     }
-    of_runs |= truth_tables(results)
+    run_tables |= truth_tables(results)
     path = write_page(
-        "domains", DOCS, **of_runs, **verdict_tables(results), **auto_tables(results)
+        "domains", DOCS, **run_tables, **verdict_tables(results), **auto_tables(results)
     )
     click.echo(f"Page: {path}")
 

@@ -74,7 +74,7 @@ def run(
     store = store_of(results, QUESTION)
     # Work that another commit began is not resumed.
     folder = work / str(about["commit"])
-    for name in names or missing(store, about["device_name"], about["commit"]):
+    for name in names or missing_stages(store, about["device_name"], about["commit"]):
         left = end - time.monotonic()
         if left < 2 * LAST_SECONDS and not trial:
             click.echo(f"{name}: not begun, there are {left:.0f} s left; call again")
@@ -98,7 +98,7 @@ def run(
         )
 
 
-def missing(store: Store, device_name: str, commit: str | None) -> list[str]:
+def missing_stages(store: Store, device_name: str, commit: str | None) -> list[str]:
     """Stages that this GPU has not finished with this commit."""
     recorded = {
         record.run.name

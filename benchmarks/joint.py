@@ -145,7 +145,7 @@ class RowTask(TrainingTask):
         data = EvaluationData(
             searched.name, searched.class_names, searched.train, searched.val
         )
-        candidates = drawn(schedule, self.config, data, self.seed, self.draws)
+        candidates = draw_schedules(schedule, self.config, data, self.seed, self.draws)
         losses = [self._val_loss(data, candidate) for candidate in candidates]
         best = int(np.argmin(losses))
         test = self.trained(
@@ -175,7 +175,7 @@ class RowTask(TrainingTask):
             return math.inf
 
 
-def drawn(
+def draw_schedules(
     schedule: Schedule,
     config: EvaluationConfig,
     data: EvaluationData,

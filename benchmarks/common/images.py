@@ -73,7 +73,7 @@ class Images:
             key = ("search", *_read_by(config), view)
             change = view.of_search if view else None
             return self._once(
-                key, lambda: _viewed(load_search_data(config), change).to(device)
+                key, lambda: _apply_view(load_search_data(config), change).to(device)
             )
         train, val, _ = self._three_parts(config, ablation)
         return SearchData(config.data, find_source(config).class_names, train, val).to(
@@ -96,7 +96,8 @@ class Images:
             key = ("training", *_read_by(config), view)
             change = view.of_training if view else None
             return self._once(
-                key, lambda: _viewed(load_evaluation_data(config), change).to(device)
+                key,
+                lambda: _apply_view(load_evaluation_data(config), change).to(device),
             )
         train, val, held_out = self._three_parts(config, ablation)
         all_images = LabelledImages(
@@ -125,7 +126,7 @@ IMAGES = Images()
 """The images of this process."""
 
 
-def _viewed(data: Data, change: Callable[[Data], Data] | None) -> Data:
+def _apply_view(data: Data, change: Callable[[Data], Data] | None) -> Data:
     return data if change is None else change(data)
 
 
@@ -133,10 +134,10 @@ def _read_by(config: SearchConfig | EvaluationConfig) -> tuple[Any, ...]:
     """The settings that decide which images are read, and on which device they are
     kept.
     """
-    of_data = DataConfig.make(
+    data_config = DataConfig.make(
         {name: getattr(config, name) for name in DataConfig.model_fields}
     )
-    return of_data, config.baseline_augmentation(), config.device
+    return data_config, config.baseline_augmentation(), config.device
 
 
 def _split(config: DataConfig, sizes: Sizes) -> tuple[LabelledImages, ...]:

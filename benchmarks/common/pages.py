@@ -45,8 +45,15 @@ def fill_page(name: str, mark: str, docs: Path, table: str) -> None:
 
 
 def only_while(holds: bool | None, sentence: str) -> str:
-    """Return the sentence. Raises ClaimError if the records contradict it; None means
-    that they do not say.
+    """Return the sentence.
+
+    Args:
+        holds: Whether the records support the sentence; None means that they do not
+            say.
+        sentence: A sentence of a page.
+
+    Raises:
+        ClaimError: If the records contradict the sentence.
     """
     if holds is False:
         raise ClaimError(

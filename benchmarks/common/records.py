@@ -142,11 +142,18 @@ def made_by(device: torch.device) -> dict[str, Any]:
 
 
 def plan_noted(plan: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
-    """The plan as records keep it: its entries, and the commit that last changed its
-    file (None outside git).
+    """Return the plan as records keep it.
 
-    Raises SettingsError if the file has uncommitted changes, because a plan is stated
-    before it is run.
+    Args:
+        plan: The entries of the plan.
+        path: The file of the plan.
+
+    Returns:
+        The entries, and the commit that last changed the file (None outside git).
+
+    Raises:
+        SettingsError: If the file has uncommitted changes, because a plan is stated
+            before it is run.
     """
     try:
         file = str(path.resolve())

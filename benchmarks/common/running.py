@@ -57,8 +57,8 @@ def carry_out(
     if dry_run:
         return []
     machine = made_by(find_device(device))
-    for number, (task, outcome) in enumerate(in_parallel(missing, jobs), 1):
-        name = f"[{number}/{len(missing)}] {_described(task.run)}"
+    for number, (task, outcome) in enumerate(run_in_parallel(missing, jobs), 1):
+        name = f"[{number}/{len(missing)}] {_describe(task.run)}"
         if isinstance(outcome, str):
             click.echo(f"{name}: {outcome}", err=True)
             continue
@@ -73,7 +73,7 @@ def carry_out(
     return [stored[task.run.key] for task in tasks if task.run.key in stored]
 
 
-def in_parallel(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Outcome]]:
+def run_in_parallel(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Outcome]]:
     """Yield each task with its outcome as it ends. Tasks have one thread each; a single
     job runs in this process.
     """
@@ -93,6 +93,6 @@ def _outcome(number: int, task: Task) -> tuple[int, Outcome]:
         return number, str(error)
 
 
-def _described(run: Run) -> str:
+def _describe(run: Run) -> str:
     details = (value for value in run.further.values() if isinstance(value, str))
     return ", ".join([run.name, *details, f"seed {run.seed}"])

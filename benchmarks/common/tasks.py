@@ -189,12 +189,12 @@ class TrainingTask:
         error, loss = (
             f"{self.measured_on}_{quantity}" for quantity in ("error_percent", "loss")
         )
-        of_training = {
+        training_results = {
             error: measured.error_percent,
             loss: measured.loss,
             "seconds": seconds,
         }
-        return {**of_training, **self.further_results(trained, data)}
+        return {**training_results, **self.further_results(trained, data)}
 
     def trained(
         self, config: EvaluationConfig, data: EvaluationData, augmentation: Augmentation

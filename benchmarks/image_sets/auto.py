@@ -68,11 +68,11 @@ class AutoPlan(Settings):
 def uneven_folder(work: Path) -> str:
     """The folder of six classes of CIFAR-10, which is unpacked if it is missing."""
     return unpacked(
-        work / "sets" / UNEVEN, f"{CIFAR_FOLDER}.tar.xz", of_uneven, inside="train"
+        work / "sets" / UNEVEN, f"{CIFAR_FOLDER}.tar.xz", keep_uneven, inside="train"
     )
 
 
-def of_uneven(file: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+def keep_uneven(file: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
     """A filter for tarfile. The names of images are train/<class>/NNNN.jpg."""
     split, *names = Path(file.name).parts
     n_images = OF_UNEVEN.get(names[0] if names else "", 0)
@@ -191,13 +191,13 @@ def auto_tasks(
     plan: AutoPlan, sets: Sequence[str], budgets: Iterable[int], work: Path
 ) -> list[AutoTask]:
     """The runs. Rows are trained beside those of the longest budget."""
-    of_budget = {
+    settings_by_budget = {
         minutes: (plan.rows, plan.seeds) if minutes == max(plan.budgets) else ((), 1)
         for minutes in budgets
     }
     return [
         AutoTask(name, minutes, *settings, work)
-        for minutes, settings in of_budget.items()
+        for minutes, settings in settings_by_budget.items()
         for name in sets
     ]
 
@@ -219,10 +219,10 @@ def auto_table(
     runs, earlier = (
         {
             record.run.dataset: record.results
-            for record in of_runs
+            for record in run_records
             if record.run.further["minutes"] == minutes
         }
-        for of_runs in (records, before)
+        for run_records in (records, before)
     )
     lines = list[dict[str, str]]()
     means = list[dict[str, float]]()
@@ -234,19 +234,19 @@ def auto_table(
             for layer in results.get("linear", ())
             if layer["test_percent"] is not None
         ]
-        of_linear = [
+        linear_errors = [
             layer["balanced_percent" if name == BALANCED else "test_percent"]
             for layer in linear
         ]
         rows = dict.fromkeys(["none", "randaugment", *plan.rows])
-        of_rows = {AUTO_COLUMN: errors[results["chosen"]]}
-        if of_linear:
-            of_rows[LINEAR] = of_linear[0]
+        row_errors = {AUTO_COLUMN: errors[results["chosen"]]}
+        if linear_errors:
+            row_errors[LINEAR] = linear_errors[0]
         if name in earlier:
-            of_rows["before"] = mean_errors(earlier[name])[earlier[name]["chosen"]]
-        of_rows |= {row: errors[row] for row in rows if row in errors}
+            row_errors["before"] = mean_errors(earlier[name])[earlier[name]["chosen"]]
+        row_errors |= {row: errors[row] for row in rows if row in errors}
         best = min(error for row, error in errors.items() if row in RECIPES)
-        means.append({**of_rows, BEST: best})
+        means.append({**row_errors, BEST: best})
         network = (
             f"{settings['model']}"
             f" ({'pretrained' if settings.get('pretrained') else 'random weights'})"
@@ -259,15 +259,15 @@ def auto_table(
                     " epochs"
                 ),
                 "chosen": results["chosen"],
-                **{row: f"{error:.1f}" for row, error in of_rows.items()},
-                f"{AUTO_COLUMN} minus {BEST}": f"{of_rows[AUTO_COLUMN] - best:+.1f}",
+                **{row: f"{error:.1f}" for row, error in row_errors.items()},
+                f"{AUTO_COLUMN} minus {BEST}": f"{row_errors[AUTO_COLUMN] - best:+.1f}",
                 "seeds": str(len(results["errors"][results["chosen"]])),
                 "minutes": f"{results['seconds'] / 60:.1f}",
             }
         )
     if len(means) == len(AUTO_SETS):
         mean = pd.DataFrame(means).mean(skipna=False)
-        of_mean = {
+        mean_texts = {
             row: f"{error:.1f}"
             for row, error in mean.items()
             if row != BEST and error == error
@@ -275,7 +275,7 @@ def auto_table(
         difference = {
             f"{AUTO_COLUMN} minus {BEST}": f"{mean[AUTO_COLUMN] - mean[BEST]:+.1f}"
         }
-        lines.append({"set": f"mean of {len(means)}", **of_mean, **difference})
+        lines.append({"set": f"mean of {len(means)}", **mean_texts, **difference})
     return pd.DataFrame(lines).fillna(NOTHING)
 
 

@@ -132,7 +132,9 @@ def draw_errors(panel: "Axes", runs: Mapping[str, Results]) -> None:
     names = [name for name in AUTO_SETS if name in runs]
     for height, name in enumerate(reversed(names)):
         results = runs[name]
-        errors = {row: fmean(of_seeds) for row, of_seeds in results["errors"].items()}
+        errors = {
+            row: fmean(seed_errors) for row, seed_errors in results["errors"].items()
+        }
         best = min(error for row, error in errors.items() if row in RECIPES)
         means = [errors["none"], errors["randaugment"], best, errors[results["chosen"]]]
         panel.plot(

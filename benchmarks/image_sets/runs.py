@@ -85,8 +85,8 @@ TYPICAL = {
     **TURNS,
     **{
         name: settings
-        for of_race in RACE_GROUPS.values()
-        for name, settings in of_race.items()
+        for groups in RACE_GROUPS.values()
+        for name, settings in groups.items()
     },
 }
 GROUPS = {
@@ -229,19 +229,19 @@ def domain_task(
             search's split.
     """
     fields = vars(row_task(name, search, tested=tested))
-    of_schedule = (
+    schedule_entry = (
         {}
         if name == SEARCH
         else {"augmentation": ScheduleAugmentation(schedule).definition}
     )
-    as_search = {
+    config_entry = {
         "config": fields["config"].model_copy(update={"fast": search.config.fast})
     }
     return DomainTask(
         **{
             **fields,
-            **as_search,
-            "further": fields["further"] | of_schedule,
+            **config_entry,
+            "further": fields["further"] | schedule_entry,
             "schedule": schedule,
         }
     )

@@ -392,7 +392,7 @@ def table(number: str) -> Callable[[Place], Results | None]:
     return do
 
 
-def _tested(results: Results) -> str:
+def _tests_text(results: Results) -> str:
     return (
         f"{results['passed']} passed, {results['failed']} failed, {results['skipped']}"
         " skipped"
@@ -415,14 +415,14 @@ def _calls(results: Results) -> str:
     )
 
 
-def _trained(results: Results) -> str:
+def _trainings_text(results: Results) -> str:
     return ", ".join(
         f"{number}: {rate:.0f}"
         for number, rate in results["trainings_per_hour"].items()
     )
 
 
-def _searched(results: Results) -> str:
+def _search_text(results: Results) -> str:
     return (
         f"{results['seconds']:.0f} s,"
         f" validation error {results['val_error_percent']:.2f} %"
@@ -439,7 +439,7 @@ def _above(results: Results) -> str:
 
 STAGES: Mapping[str, Stage] = MappingProxyType(
     {
-        "tests": Stage("tests with the mark gpu", tests, _tested),
+        "tests": Stage("tests with the mark gpu", tests, _tests_text),
         "throughput": Stage("a policy call on 128 images of 32x32", throughput, _calls),
         "steps": Stage(
             "steps of all algorithms beside their floors",
@@ -454,13 +454,15 @@ STAGES: Mapping[str, Stage] = MappingProxyType(
         "search-paper": Stage(
             "search of Reduced CIFAR-10, --paper",
             search("search-paper", "--paper"),
-            _searched,
+            _search_text,
         ),
         "search": Stage(
-            "search of Reduced CIFAR-10, the default", search("search"), _searched
+            "search of Reduced CIFAR-10, the default", search("search"), _search_text
         ),
         "jobs": Stage(
-            "trainings of WRN-16-2 an hour, 1, 2, 4 and 8 at a time", jobs, _trained
+            "trainings of WRN-16-2 an hour, 1, 2, 4 and 8 at a time",
+            jobs,
+            _trainings_text,
         ),
         "fast": Stage(
             "steps with --fast and without",

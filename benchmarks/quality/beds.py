@@ -61,12 +61,12 @@ class Bed:
         """
         merged = {**self.settings, **settings, "seed": seed, "data": self.data}
         config = SearchConfig.from_preset(merged, self.preset).resolved()
-        of_bed = (
+        bed_entry = (
             {}
             if self.view is None
             else {"bed": self.name, "images": self.view.as_json()}
         )
-        return SearchTask(name, self.name, config, work, of_bed, view=self.view)
+        return SearchTask(name, self.name, config, work, bed_entry, view=self.view)
 
 
 _SMALL_CIFAR = SCALES["small"].settings(Search("reduced-cifar10")) or {}

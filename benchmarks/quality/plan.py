@@ -47,8 +47,18 @@ def judged_by(rows: Sequence[str]) -> str:
 def planned_for(
     bed: str, path: Path = PLAN, settings_class: type[Settings] = Planned
 ) -> Any:
-    """The plan for a bed, as an object of `kind`. Raises SettingsError if the file is
-    not a plan or lacks the bed.
+    """Return the plan for a bed.
+
+    Args:
+        bed: The name of the bed.
+        path: The file with plans.
+        settings_class: The class of the plan.
+
+    Returns:
+        The plan, as an object of `settings_class`.
+
+    Raises:
+        SettingsError: If the file is not a plan or lacks the bed.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))

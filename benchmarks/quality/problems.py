@@ -53,8 +53,10 @@ PROBLEMS: Mapping[str, Problem] = MappingProxyType(
 
 
 def find_problem(name: str) -> Problem:
-    """The problem with that exact name. Raises SettingsError with the known names if
-    there is none.
+    """Return the problem with that exact name.
+
+    Raises:
+        SettingsError: With the known names, if there is none.
     """
     if name not in PROBLEMS:
         raise SettingsError(f"unknown problem {name!r}; known: {', '.join(PROBLEMS)}")

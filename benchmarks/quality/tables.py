@@ -160,7 +160,8 @@ def rate_table(records: Sequence[Record]) -> pd.DataFrame:
             for problem in problems
         }
         by_problem = {
-            problem: f"{sum(of_one)}/{len(of_one)}" for problem, of_one in hits.items()
+            problem: f"{sum(problem_hits)}/{len(problem_hits)}"
+            for problem, problem_hits in hits.items()
         }
         ranks = [
             rank(record.results["end"], operation)

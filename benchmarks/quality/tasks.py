@@ -165,12 +165,12 @@ def row_task(
     training = EvaluationConfig.like_search(
         config.model_dump(), {**same, "epochs": epochs or config.epochs}
     )
-    of_row = (
+    row_entry = (
         {"training_images": config.train_size}
         if tested
         else {"training_epochs": training.epochs}
     )
-    details = {**search.further, **of_row}
+    details = {**search.further, **row_entry}
     return RowTask(
         row,
         search.label,

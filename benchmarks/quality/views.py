@@ -61,7 +61,7 @@ class Shift:
             )
 
         levels = as_floats(images[:, :1] if is_grey else images)
-        levels = _rotated(
+        levels = _rotate(
             levels,
             torch.deg2rad(uniform(self.rotation)).flatten(),
             uniform(self.zoom).flatten(),
@@ -69,7 +69,7 @@ class Shift:
         levels = (
             levels ** uniform((math.log(self.gamma[0]), math.log(self.gamma[1]))).exp()
         )
-        levels = torch.lerp(levels, _blurred(levels), uniform(self.blur))
+        levels = torch.lerp(levels, _blur(levels), uniform(self.blur))
         noise = torch.randn(levels.shape, generator=generator, device=images.device)
         shifted = (
             (levels + uniform(self.noise) * noise)
@@ -81,7 +81,7 @@ class Shift:
         return shifted.expand(n_images, channels, -1, -1).contiguous()
 
 
-def _rotated(images: Tensor, angle: Tensor, zoom: Tensor) -> Tensor:
+def _rotate(images: Tensor, angle: Tensor, zoom: Tensor) -> Tensor:
     """images (N, C, H, W); angle in radians and zoom (N,)."""
     cosine = zoom * angle.cos()
     sine = zoom * angle.sin()
@@ -96,7 +96,7 @@ def _rotated(images: Tensor, angle: Tensor, zoom: Tensor) -> Tensor:
     ).clamp(0, 1)
 
 
-def _blurred(images: Tensor) -> Tensor:
+def _blur(images: Tensor) -> Tensor:
     """images (N, C, H, W); pixels outside of the image repeat the border."""
     line = torch.tensor((0.25, 0.5, 0.25), device=images.device)
     kernel = torch.outer(line, line).expand(images.shape[1], 1, 3, 3)

@@ -25,7 +25,7 @@ class Search:
 
     @property
     def name(self) -> str:
-        return _joined(
+        return _join(
             "search",
             "ablation" if self.ablation else "",
             self.preset,
@@ -55,7 +55,7 @@ class Training:
     def name(self) -> str:
         schedule = "none" if self.schedule is None else self.schedule.name
         label = "ablation" if self.ablation else ""
-        return _joined(
+        return _join(
             "train", label, self.preset, *_words(self.changes), "with", schedule
         )
 
@@ -76,7 +76,7 @@ class Timing:
     @property
     def name(self) -> str:
         first, *other_searches = (search.name for search in self.searches)
-        return _joined(
+        return _join(
             "timing",
             first,
             f"and-{len(other_searches)}-others" if other_searches else "",
@@ -116,7 +116,7 @@ class Table:
     cells: tuple[Cell, ...]
 
 
-def _joined(*words: str) -> str:
+def _join(*words: str) -> str:
     return "-".join(word for word in words if word)
 
 

@@ -109,9 +109,9 @@ class TimingTask:
 
     def do(self) -> Results:
         last = self.searches[-1]
-        of_floor = last if self.floor else None
+        floor_search = last if self.floor else None
         seconds = pd.DataFrame(
-            seconds_in_turns(self.searches, of_floor, STEPS_PER_ROUND)
+            seconds_in_turns(self.searches, floor_search, STEPS_PER_ROUND)
             for _ in range(ROUNDS)
         )
         results: dict[str, Any] = {

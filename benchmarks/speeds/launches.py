@@ -214,16 +214,21 @@ def record_of_launches(made_by: Mapping[str, Any]) -> Record:
     }
     all_launches = [
         *policies.values(),
-        *(launches for of_one in steps.values() for launches in of_one.values()),
+        *(
+            launches
+            for launches_by_step in steps.values()
+            for launches in launches_by_step.values()
+        ),
     ]
     results: Results = {
         "policies": {name: len(launches.names) for name, launches in policies.items()},
         "compiled": {name: of_compiled_policy(name) for name in POLICIES},
         "steps": {
             name: {
-                step_kind: len(launches.names) for step_kind, launches in of_one.items()
+                step_kind: len(launches.names)
+                for step_kind, launches in launches_by_step.items()
             }
-            for name, of_one in steps.items()
+            for name, launches_by_step in steps.items()
         },
         "waits": sorted({wait for launches in all_launches for wait in launches.waits}),
     }
@@ -235,14 +240,14 @@ def launch_table(records: Sequence[Record]) -> str:
     """Markdown tables of the calls that launch something."""
     results = records[-1].results
     calls = {"a call": results["policies"], "a call, compiled": results["compiled"]}
-    of_policies = pd.DataFrame(
+    policy_table = pd.DataFrame(
         [
             {"": call, **{name: str(count) for name, count in counts.items()}}
             for call, counts in calls.items()
         ]
     )
-    of_steps = [
+    step_rows = [
         {"": name, **{step_kind: f"{count:,}" for step_kind, count in counts.items()}}
         for name, counts in results["steps"].items()
     ]
-    return f"{markdown(of_policies)}\n\n{markdown(pd.DataFrame(of_steps))}"
+    return f"{markdown(policy_table)}\n\n{markdown(pd.DataFrame(step_rows))}"

@@ -196,7 +196,7 @@ def all_peers() -> list[Peer]:
     rand_augment = v2.RandAugment(num_ops=2)
     some_of = albumentations_two()
 
-    def of_albumentations(
+    def albumentations_peer(
         takes: str, call: Callable[[Transform, Tensor], Call]
     ) -> Peer:
         prepare = None if some_of is None else partial(call, some_of)
@@ -255,8 +255,8 @@ def all_peers() -> list[Peer]:
             partial(one_by_one, list, rand_augment),
         ),
         Peer("kornia RandAugment", "float32 batch", "2 a batch", call_kornia),
-        of_albumentations("uint8 arrays", partial(one_by_one, arrays)),
-        of_albumentations("uint8 to float32", arrays_to_batch),
+        albumentations_peer("uint8 arrays", partial(one_by_one, arrays)),
+        albumentations_peer("uint8 to float32", arrays_to_batch),
         Peer(
             "TrivialAugmentWide",
             "PIL images",

@@ -129,7 +129,7 @@ def calls_of(images: Tensor) -> dict[tuple[str, str], Call]:
     """
     calls: dict[tuple[str, str], Call] = {}
     floats = images.float() / 255
-    for name, (torchvision, of_kornia, of_albumentations) in peers_of(
+    for name, (torchvision, kornia_call, albumentations_call) in peers_of(
         images.shape[2]
     ).items():
         space = SearchSpace((STAGED[name],), count_probabilities=(1.0,))
@@ -138,12 +138,12 @@ def calls_of(images: Tensor) -> dict[tuple[str, str], Call]:
         calls[name, "hba"] = call_on_floats(
             Policy(space, torch.where(row, 1.0, (low + high) / 2)), images
         )
-        calls[name, "kornia"] = partial(of_kornia, floats)
+        calls[name, "kornia"] = partial(kornia_call, floats)
         if torchvision is not None:
             calls[name, "torchvision"] = one_by_one(list, torchvision, images)
-        if of_albumentations is not None:
+        if albumentations_call is not None:
             calls[name, "albumentations"] = one_by_one(
-                arrays, partial(_on_array, of_albumentations), images
+                arrays, partial(_on_array, albumentations_call), images
             )
     return calls
 

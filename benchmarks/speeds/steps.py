@@ -65,8 +65,8 @@ def timed_floors(shared: Mapping[str, Any], steps: int) -> tuple[Timed, dict[str
         shared["image_size"],
         *(n_batches * shared["batch_size"] for n_batches in (BATCHES, VAL_BATCHES)),
     )
-    of_all = {**shared, "data": "noise", "learning_rate": LEARNING_RATE}
-    searched = {**of_all, "space": "hba"}
+    settings = {**shared, "data": "noise", "learning_rate": LEARNING_RATE}
+    searched = {**settings, "space": "hba"}
     configs = {
         name: SearchConfig.make({**searched, **floor.settings}).resolved()
         for name, floor in FLOORS.items()
@@ -78,7 +78,7 @@ def timed_floors(shared: Mapping[str, Any], steps: int) -> tuple[Timed, dict[str
             bare_seconds_per_step, FLOORS[name], config, data, steps
         )
     return timed, {
-        **of_all,
+        **settings,
         "algorithms": {name: kept_settings(config) for name, config in configs.items()},
     }
 
@@ -111,7 +111,7 @@ def timed_fast(shared: Mapping[str, Any], steps: int) -> Timed:
     return calls
 
 
-def in_rounds(timed: Timed, rounds: int) -> dict[str, list[float]]:
+def time_in_rounds(timed: Timed, rounds: int) -> dict[str, list[float]]:
     """Measure each once per round, so that other load affects all alike."""
     times: dict[str, list[float]] = {name: [] for name in timed}
     for _ in range(rounds):
@@ -124,7 +124,7 @@ def record_of_floors(
     shared: Mapping[str, Any], steps: int, rounds: int, made_by: Mapping[str, Any]
 ) -> Record:
     timed, settings = timed_floors(shared, steps)
-    times = in_rounds(timed, rounds)
+    times = time_in_rounds(timed, rounds)
     results: Results = {
         "seconds_per_step": {name: times[name] for name in FLOORS},
         "floor_seconds_per_step": {name: times[f"{name}, floor"] for name in FLOORS},
@@ -135,7 +135,7 @@ def record_of_floors(
 def record_of_fast(
     shared: Mapping[str, Any], steps: int, rounds: int, made_by: Mapping[str, Any]
 ) -> Record:
-    times = in_rounds(timed_fast(shared, steps), rounds)
+    times = time_in_rounds(timed_fast(shared, steps), rounds)
     return Record(
         Run("fast", "noise", {**shared, "steps": steps, "rounds": rounds}, seed=0),
         times,

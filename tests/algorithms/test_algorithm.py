@@ -25,7 +25,7 @@ from hba.algorithms.responses import RESPONSES, TrainingBatch
 from hba.hypernet.layers import HyperLayer
 
 
-def responding(**settings: Any) -> tuple[Any, Any]:
+def begin_responding(**settings: Any) -> tuple[Any, Any]:
     """With a hypernetwork that answers lambda: at the start phi_V is zero, so that no
     gradient reaches lambda.
     """
@@ -36,7 +36,7 @@ def responding(**settings: Any) -> tuple[Any, Any]:
 
 
 def test_a_lambda_step_moves_only_lambda_by_the_slope_of_the_validation_loss() -> None:
-    problem, state = responding()
+    problem, state = begin_responding()
     weights = copy.deepcopy(state.learner.hypernetwork.state_dict())
     start = state.lam.detach().clone()
     ((x, labels),) = next_validation(problem, state)
@@ -114,7 +114,9 @@ def test_every_image_has_its_own_lambda_in_policy_and_network_alike(
 
 @each("name", RESPONSES)
 def test_a_training_step_is_one_of_sgd_along_those_gradients(name: str) -> None:
-    problem, state = responding(response=name, weight_decay=0.0, learning_rate=0.1)
+    problem, state = begin_responding(
+        response=name, weight_decay=0.0, learning_rate=0.1
+    )
     copied = copy.deepcopy(state)
     images, labels = copied.train_stream.next()
     rows = copied.lam.detach() + torch.randn(

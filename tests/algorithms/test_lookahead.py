@@ -30,11 +30,11 @@ from hba.models import build_model
 from hba.policy.draw import SampleTrace
 
 
-def lookahead_begun(**settings: Any) -> tuple[Any, Any]:
+def begin_lookahead(**settings: Any) -> tuple[Any, Any]:
     return begun(**{"algorithm": "lookahead", **FORMER, "train_steps": 2, **settings})
 
 
-def augmented(problem: Any, state: Any, draws: int = 1) -> AugmentedBatch:
+def augment_next(problem: Any, state: Any, draws: int = 1) -> AugmentedBatch:
     """The next training images."""
     batch: AugmentedBatch = algorithm_of(problem).augmented(
         problem, state, *state.train_stream.next(), draws
@@ -42,7 +42,7 @@ def augmented(problem: Any, state: Any, draws: int = 1) -> AugmentedBatch:
     return batch
 
 
-def compared(rewards: Tensor, draws: int) -> Tensor:
+def compare(rewards: Tensor, draws: int) -> Tensor:
     """With the mean of the batch, or of the image's two other draws."""
     if draws == 1:
         return rewards - rewards.mean()
@@ -136,11 +136,11 @@ def test_rewards_are_the_central_differences_of_the_losses() -> None:
 
 def test_a_network_with_a_frozen_layer_is_judged_by_what_it_trains() -> None:
     torch.manual_seed(0)
-    problem, state = lookahead_begun(network=WithFrozenLayer(), learning_rate=0.001)
+    problem, state = begin_lookahead(network=WithFrozenLayer(), learning_rate=0.001)
     step(problem, state, 4)
     assert (state.lam != 0).any(), "it started at the middle of every range"
     network = state.learner.network.double()
-    trial = augmented(problem, state)
+    trial = augment_next(problem, state)
     still = {
         name: torch.zeros_like(parameter)
         for name, parameter in network.named_parameters()
@@ -165,9 +165,9 @@ def test_a_lambda_step_follows_the_validation_losses_after_real_steps_on_every_i
     and the score in plain loops.
     """
     space = space_of("Rotate", "Invert", "Color", count_probabilities=(0.0, 0.3, 0.7))
-    problem, state = lookahead_begun(space=space, initial_fraction=0.4)
+    problem, state = begin_lookahead(space=space, initial_fraction=0.4)
     step(problem, state, 3)
-    trial = augmented(problem, state, draws)
+    trial = augment_next(problem, state, draws)
     ((images, labels),) = next_validation(problem, state)
     network = copy.deepcopy(state.learner.network).double().eval()
     double = trial_of(trial.images.double(), trial.labels)
@@ -182,7 +182,7 @@ def test_a_lambda_step_follows_the_validation_losses_after_real_steps_on_every_i
             network, image_gradient(network, double, image), -alpha, validation
         )
         lowered.append((validation(network) - after) / alpha)
-    advantages = compared(torch.tensor(lowered), draws)
+    advantages = compare(torch.tensor(lowered), draws)
     uphill = expected_score(space, trial, advantages / advantages.std())
     algorithm_of(problem).update_lambda(problem, state, (None, None), trial)
     torch.testing.assert_close(state.lam.grad, -uphill, rtol=5e-3, atol=5e-4)
@@ -201,7 +201,7 @@ def test_the_slot_that_alone_is_rewarded_wins(
     winner: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     space = space_of("Rotate", "Invert", "Color", "Equalize")
-    problem, state = lookahead_begun(
+    problem, state = begin_lookahead(
         space=space, initial_fraction=0.3, lambda_learning_rate=0.05, batch_size=24
     )
     generator = seeded(0)
@@ -213,7 +213,7 @@ def test_the_slot_that_alone_is_rewarded_wins(
     )
     for _ in range(80):
         algorithm_of(problem).update_lambda(
-            problem, state, (None, None), augmented(problem, state)
+            problem, state, (None, None), augment_next(problem, state)
         )
     probabilities = torch.sigmoid(state.lam.detach())[
         [slot.probability for slot in space.slots]

@@ -52,7 +52,7 @@ def sides() -> SearchData:
 
 
 @cache
-def searched(**options: Any) -> hba.SearchResult:
+def search(**options: Any) -> hba.SearchResult:
     return hba.search(sides(), **SETTINGS, **options)
 
 
@@ -66,7 +66,7 @@ def probability(result: hba.SearchResult, name: str) -> float:
 
 
 def test_symmetries_of_the_images_are_found_and_others_left_out() -> None:
-    result = searched()
+    result = search()
     assert [probability(result, name) for name in FLIPS] == [0.0, 0.5, 0.0]
     assert result.schedule is not None
     assert result.schedule.epochs == 1
@@ -76,7 +76,7 @@ def test_symmetries_of_the_images_are_found_and_others_left_out() -> None:
 
 
 def test_it_takes_the_fork_with_the_least_loss_and_as_long_as_it_says() -> None:
-    result = searched()
+    result = search()
     assert result.schedule is not None
     forks = result.schedule.provenance["forks"]
     assert list(forks) == [
@@ -122,14 +122,14 @@ def test_lookahead_moves_the_values_of_what_is_taken_and_no_others(
 
 
 def test_each_fork_runs_through_the_rest_of_the_course_of_the_learning_rate() -> None:
-    rates = [epoch["learning_rate"] for epoch in searched().metrics]
+    rates = [epoch["learning_rate"] for epoch in search().metrics]
     # Of a cosine from 0.05 over 8 epochs. Two of them are without augmentation, a fork
     # has three for the other six, and look-ahead six.
-    of_cosine = [
+    cosine_rates = [
         0.05 * (1 + np.cos(np.pi * step / 8)) / 2
         for step in (1, *(2, 4, 6) * 6, 2, 3, 4, 5, 6, 7)
     ]
-    assert rates[:-1] == pytest.approx(of_cosine)
+    assert rates[:-1] == pytest.approx(cosine_rates)
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def test_a_search_that_was_stopped_goes_on_to_the_same_bits(tmp_path: Path) -> N
         again = hba.search(
             sides(), **{**SETTINGS, "space": SPACE}, out=folder, resume=True
         )
-        whole = searched()
+        whole = search()
         assert again.schedule is not None
         assert whole.schedule is not None
         assert np.array_equal(again.schedule.values, whole.schedule.values)
@@ -176,7 +176,7 @@ def test_a_move_that_exchanges_two_classes_of_many_has_a_large_gap() -> None:
 
 
 def test_without_look_ahead_the_policy_is_that_of_the_best_fork() -> None:
-    result = searched(tunes_strength=False)
+    result = search(tunes_strength=False)
     assert result.schedule is not None
     assert result.schedule.epochs == 1
     assert result.schedule.provenance["legs"][-1][1] == 0
@@ -200,8 +200,10 @@ def test_the_walk_is_that_of_the_recipe_and_nothing_else_is_on() -> None:
     space = search_space("recipe", searches_count=True)
     recipe = hba.load_policy("randaugment")
     row = dict(zip(space.names, row_of(space, ["RandAugment"]).tolist(), strict=True))
-    of_recipe = dict(zip(recipe.space.names, recipe.values[0].tolist(), strict=True))
-    assert {name: row[name] for name in of_recipe} == pytest.approx(of_recipe)
+    recipe_values = dict(
+        zip(recipe.space.names, recipe.values[0].tolist(), strict=True)
+    )
+    assert {name: row[name] for name in recipe_values} == pytest.approx(recipe_values)
     started = dict(
         zip(
             space.names,
@@ -211,13 +213,13 @@ def test_the_walk_is_that_of_the_recipe_and_nothing_else_is_on() -> None:
     )
     assert {
         name for name in row if name.endswith("probability") and started[name] > 0
-    } - {*of_recipe} == {"ResizedCrop.probability"}
+    } - {*recipe_values} == {"ResizedCrop.probability"}
     assert started["ResizedCrop.probability"] == 0.5
     unexpected = {
         name
         for name, value in row.items()
         if name.endswith("probability") and value > 0
-    } - of_recipe.keys()
+    } - recipe_values.keys()
     assert unexpected == set()
 
 
@@ -254,13 +256,13 @@ def test_what_it_cannot_decide_is_refused() -> None:
             SettingsError, match=f"{name} has no effect on the algorithm race"
         ):
             hba.search(sides(), **{**SETTINGS, "space": "recipe", name: value})
-    of_one_side = nn.Sequential(nn.Flatten(), nn.Linear(3 * 24 * 24, 2))
+    network_of_one_side = nn.Sequential(nn.Flatten(), nn.Linear(3 * 24 * 24, 2))
     larger = [(torch.zeros(3, 24, 24), label % 2) for label in range(20)]
     with pytest.raises(SettingsError, match=r"smaller images: .* set smaller to 1"):
         hba.search(
             larger,
             **{**SETTINGS, "image_size": 24, "model": "wrn-10-1"},
-            network=of_one_side,
+            network=network_of_one_side,
         )
     with pytest.raises(SettingsError, match="at least 2 validation images"):
         hba.search(

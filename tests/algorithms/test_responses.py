@@ -52,7 +52,7 @@ class Linear(nn.Module):
 
 
 @pytest.fixture(autouse=True)
-def _seeded(double_precision: None) -> None:
+def _seed(double_precision: None) -> None:
     torch.manual_seed(0)
 
 
@@ -182,7 +182,7 @@ class Spy:
         return loss
 
 
-def perturbed(
+def perturb(
     hypernetwork: HyperNetwork, images: Tensor, labels: Tensor, rows: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Logits and loss of the linearized network at lambda + eps, with an augmentation
@@ -205,7 +205,7 @@ def test_the_linearized_logits_change_as_central_differences_say(
 ) -> None:
     hypernetwork = hyper_of(Deep(), torch.randn(N)).train(training)
     images, labels, rows = batch()
-    logits, _ = perturbed(hypernetwork, images, labels, rows)
+    logits, _ = perturb(hypernetwork, images, labels, rows)
     center = hypernetwork.center
     small = 1e-5
     with torch.no_grad():
@@ -237,7 +237,7 @@ def test_the_linearized_response_follows_the_slope_of_its_own_loss() -> None:
         for sign in (1, -1):
             with torch.no_grad():
                 parameter.copy_(before + sign * small * direction)
-            losses.append(perturbed(hypernetwork, images, labels, rows)[1])
+            losses.append(perturb(hypernetwork, images, labels, rows)[1])
         with torch.no_grad():
             parameter.copy_(before)
         assert learning.grad is not None

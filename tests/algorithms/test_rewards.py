@@ -55,7 +55,7 @@ def test_the_difference_of_a_quadratic_loss_is_its_derivative() -> None:
     )
 
 
-def of_a_network(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def network_rewards(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The exact derivatives and the differences of a network's losses along a gradient
     of theirs.
     """
@@ -88,7 +88,7 @@ def of_a_network(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 def test_differences_tell_images_apart_as_the_derivatives_do(
     dtype: torch.dtype,
 ) -> None:
-    exact, differences = of_a_network(dtype)
+    exact, differences = network_rewards(dtype)
     assert torch.corrcoef(torch.stack([exact, differences]))[0, 1] > 0.9999
     assert not torch.equal(exact, differences)
 

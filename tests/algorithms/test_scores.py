@@ -54,10 +54,10 @@ def test_the_score_is_the_derivative_of_the_log_probability_of_what_was_drawn(
     with_magnitude = [
         number for number, slot in enumerate(space.slots) if slot.magnitude is not None
     ]
-    of_magnitudes = log_density[
+    magnitude_density = log_density[
         :, [space.slots[number].magnitude for number in with_magnitude]
     ]
-    total = total + (of_magnitudes * walk.fired[:, with_magnitude]).sum(1)
+    total = total + (magnitude_density * walk.fired[:, with_magnitude]).sum(1)
     if searches_count:
         assert set(walk.count.flatten().tolist()) == {0, 1, 2, 3}
         one_more = logits[:, -3:].sigmoid()
@@ -203,27 +203,30 @@ def test_it_is_the_gradient_of_the_divergences_of_all_decisions_that_were_made(
     noise = sigma * torch.randn(size, space.n, generator=generator)
     values = space.decode(lam.detach() + noise)
     _, walk = draw_with_trace(space, values, size, generator)
-    of_probabilities = kl_divergence(
+    probability_divergence = kl_divergence(
         Bernoulli(logits=lam + noise), Bernoulli(logits=start + noise)
     )
-    of_magnitudes = kl_divergence(Normal(lam, sigma), Normal(start, sigma))
+    magnitude_divergence = kl_divergence(Normal(lam, sigma), Normal(start, sigma))
     total = torch.zeros(())
     for image in range(size):
         for number, slot in enumerate(space.slots):
             total = (
                 total
-                + of_probabilities[image, slot.probability]
+                + probability_divergence[image, slot.probability]
                 * walk.visited[image, number]
             )
             if slot.magnitude is not None:
                 total = (
-                    total + of_magnitudes[slot.magnitude] * walk.fired[image, number]
+                    total
+                    + magnitude_divergence[slot.magnitude] * walk.fired[image, number]
                 )
         if space.searches_count:
             # Asked for a first one always, for a second one if a first was wanted, and
             # so on.
             for k in range(min(int(walk.count[image]) + 1, space.max_count)):
-                total = total + of_probabilities[image, space.n - space.max_count + k]
+                total = (
+                    total + probability_divergence[image, space.n - space.max_count + k]
+                )
     (total / size).backward()
     trial = AugmentedBatch(noise, noise, walk, values, noise / sigma, sigma)
     gradient = divergence_curvature(space, trial) * (lam.detach() - start)
@@ -251,13 +254,13 @@ def test_in_a_search_a_decision_comes_to_rest_at_its_worth_over_the_weight(
     problem, state = begun(space, network=network, **settings)
     algorithm_now = algorithm_of(problem)
 
-    def planted(trial: AugmentedBatch, _: Tensor) -> Tensor:
+    def plant_rewards(trial: AugmentedBatch, _: Tensor) -> Tensor:
         return worth * trial.walk.fired[:, 0].float()
 
     monkeypatch.setattr(
         type(algorithm_now),
         "standardized",
-        lambda _, trial, rewards: planted(trial, rewards),
+        lambda _, trial, rewards: plant_rewards(trial, rewards),
     )
     images, labels = state.train_stream.next()
     places = []

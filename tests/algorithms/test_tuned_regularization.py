@@ -157,11 +157,11 @@ def test_joint_moves_each_hyperparameter_by_its_own_gradient(draws: int) -> None
     rewards = torch.zeros(len(trial.labels))
     for image in range(len(rewards)):
         logits = hypernetwork(trial.images[image : image + 1], at.detach())
-        of_image = torch.autograd.grad(
+        image_gradients = torch.autograd.grad(
             F.cross_entropy(logits, trial.labels[image : image + 1]), weights
         )
         rewards[image] = sum(
-            (mine * v).sum() for mine, v in zip(of_image, direction, strict=True)
+            (mine * v).sum() for mine, v in zip(image_gradients, direction, strict=True)
         )
     copies = rewards.reshape(draws, -1)
     other_rewards = (

@@ -63,12 +63,12 @@ def test_help_lists_few_options_and_help_all_at_most_63(
 
 
 def test_help_after_an_algorithm_lists_its_options_with_its_defaults() -> None:
-    of_algorithms = {
+    algorithm_options = {
         option_of(name)
         for algorithm in ALGORITHMS.values()
         for name in algorithm.model_fields
     }
-    assert not of_algorithms & set(options_in("search", "--help-all"))
+    assert not algorithm_options & set(options_in("search", "--help-all"))
     for name, algorithm in ALGORITHMS.items():
         shown = options_in("search", "--algorithm", name, "--help-all")
         able = algorithm.model_fields.keys() - {*algorithm.idle}
@@ -130,7 +130,7 @@ VALUES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def as_options(values: dict[str, Any]) -> list[str]:
+def option_words(values: dict[str, Any]) -> list[str]:
     options = []
     for name, value in values.items():
         flag = option_of(name)
@@ -175,7 +175,7 @@ def test_every_setting_is_an_option_and_its_value_arrives(
     # With a folder, the command does not check the settings, some of which exclude each
     # other.
     arguments = passed_on(
-        monkeypatch, "search", "digits", "--out", "new", *as_options(VALUES)
+        monkeypatch, "search", "digits", "--out", "new", *option_words(VALUES)
     )
     expected = {**VALUES, "resume": False, "paper": False, "jobs": None}
     assert arguments == expected

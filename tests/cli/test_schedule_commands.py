@@ -451,14 +451,14 @@ def test_doctor_prints_versions_and_tries_a_search(
 
 
 def test_a_shell_completes_commands_options_and_names() -> None:
-    def proposed(*words: str) -> set[str]:
+    def complete(*words: str) -> set[str]:
         completion = ShellComplete(main, {}, "hba", "_HBA_COMPLETE")
         return {
             item.value
             for item in completion.get_completions(list(words[:-1]), words[-1])
         }
 
-    assert proposed("") == set(COMMANDS)
+    assert complete("") == set(COMMANDS)
     for words, expected in (
         (("search", "--lambda-l"), {"--lambda-learning-rate"}),
         (("search", "cif"), {"cifar10", "cifar100", "cif"}),
@@ -472,4 +472,4 @@ def test_a_shell_completes_commands_options_and_names() -> None:
         (("show", "dig"), {"digits", "dig"}),
         (("policies", "dig"), {"digits"}),
     ):
-        assert proposed(*words) == expected
+        assert complete(*words) == expected

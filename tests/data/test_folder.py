@@ -145,13 +145,13 @@ def test_a_folder_that_cannot_be_listed_is_named(
     scan = os.scandir
     exists = Path.exists
 
-    def denied(function: Any, path: Any) -> Any:
+    def deny(function: Any, path: Any) -> Any:
         if closed in (Path(path), Path(path).parent):
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return function(path)
 
-    monkeypatch.setattr(os, "scandir", partial(denied, scan))
-    monkeypatch.setattr(Path, "exists", lambda path: denied(exists, path))
+    monkeypatch.setattr(os, "scandir", partial(deny, scan))
+    monkeypatch.setattr(Path, "exists", lambda path: deny(exists, path))
     assert f"{closed} (Permission denied); make it readable" in refusal(tmp_path)
 
 

@@ -19,7 +19,7 @@ SPLIT = {"train": 5, "val": 2, "test": 3}
 UNSPLIT = {"": 10}
 
 
-def told(data: Path, **settings: Any) -> dict[str, Any]:
+def describe(data: Path, **settings: Any) -> dict[str, Any]:
     """All that a search and an evaluation get of the data."""
     config = config_of(data, **settings)
     search = load_search_data(config)
@@ -45,14 +45,14 @@ def test_each_format_is_the_folder_with_the_same_images(
             for image in write_images(folder, parts)
         ]
         data = WRITERS[data_format](tmp_path / name, shown)
-        expected = told(folder)
+        expected = describe(folder)
         assert expected["classes"] == (CLASSES, CLASSES)
-        assert told(data) == expected
+        assert describe(data) == expected
         for settings in (
             {"train_size": 8, "val_size": 4, "split_seed": 3},
             {"classes": str(tmp_path / "classes.txt")},
         ):
-            assert told(data, **settings) == told(folder, **settings)
+            assert describe(data, **settings) == describe(folder, **settings)
 
 
 @pytest.mark.parametrize("data_format", WRITERS)
@@ -91,11 +91,11 @@ def test_a_search_opens_no_file_that_is_drawn_for_the_test(
     for data in (table, tmp_path / "images"):
         opened.clear()
         search = load_search_data(config_of(data))
-        of_search = set(opened)
-        assert len(of_search) == len(search.train) + len(search.val) == 32
+        searched_files = set(opened)
+        assert len(searched_files) == len(search.train) + len(search.val) == 32
         opened.clear()
         in_memory(load_evaluation_data(config_of(data)).test)
-        assert len(set(opened) - of_search) == 8 == search.test_images
+        assert len(set(opened) - searched_files) == 8 == search.test_images
 
 
 def test_broken_and_missing_files_of_a_table_are_named_or_left_out(

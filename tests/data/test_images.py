@@ -35,7 +35,7 @@ LABELS = torch.arange(6) % 2
 MATRIX = torch.tensor([[1, 0], [0, 1], [1, 1], [0, 0], [1, 0], [0, 1]])
 
 
-def refused(named: str, make: Any) -> None:
+def check_refusal(named: str, make: Any) -> None:
     with pytest.raises(HbaError) as raised:
         make()
     assert len(str(raised.value).splitlines()) == 1
@@ -85,7 +85,7 @@ def test_what_cannot_be_images_or_labels_is_refused() -> None:
         (BYTES[0, 0], "(8, 8)"),
         (["a"] * 6, "list"),
     ):
-        refused(named, lambda images=images: LabelledImages(images, LABELS))
+        check_refusal(named, lambda images=images: LabelledImages(images, LABELS))
     for labels, named in (
         (LABELS[:5], "(5,)"),
         (LABELS.float(), "float32"),
@@ -93,7 +93,7 @@ def test_what_cannot_be_images_or_labels_is_refused() -> None:
         (MATRIX * 2, "0 and 1"),
         (torch.eye(2)[LABELS], "argmax"),
     ):
-        refused(named, lambda labels=labels: LabelledImages(BYTES, labels))
+        check_refusal(named, lambda labels=labels: LabelledImages(BYTES, labels))
 
 
 def test_parts_must_fit_the_class_names_and_each_other() -> None:
@@ -109,14 +109,14 @@ def test_parts_must_fit_the_class_names_and_each_other() -> None:
         (("a", "b"), matrix, LabelledImages(BYTES, MATRIX * 0), "val images"),
         (("a", "b"), BYTES, data, "train images"),
     ):
-        refused(
+        check_refusal(
             named,
             lambda names=names, train=train, val=val: SearchData(
                 "d", names, train, val
             ),
         )
     for wrong in (BYTES, 1, data, EvaluationData("d", ("a", "b"), data, data)):
-        refused("SearchData", lambda wrong=wrong: check_data(wrong, SearchData))
+        check_refusal("SearchData", lambda wrong=wrong: check_data(wrong, SearchData))
     grey = LabelledImages(BYTES[:, :1], LABELS)
     search = SearchData("d", ("a", "b"), grey, grey).in_color()
     assert torch.equal(in_memory(search.train).images, BYTES[:, :1].repeat(1, 3, 1, 1))
@@ -223,7 +223,9 @@ def test_the_labels_of_a_pair_of_datasets_are_matched_by_name(tmp_path: Path) ->
     last.classes = list("cab")
     last.samples = [(path, (label + 1) % 3) for path, label in last.samples]
 
-    def tested(second: Any, first: Any = train) -> tuple[list[float], tuple[str, ...]]:
+    def load_test(
+        second: Any, first: Any = train
+    ) -> tuple[list[float], tuple[str, ...]]:
         data = load_evaluation_data(config(), None, (first, second))
         test = in_memory(data.test)
         return (
@@ -236,17 +238,17 @@ def test_the_labels_of_a_pair_of_datasets_are_matched_by_name(tmp_path: Path) ->
         Subset(datasets["fewer"], [0, 7]),
         Subset(Subset(train, range(18)), [3]),
     ):
-        assert tested(second) == ([0], ("a", "b", "c"))
-    assert tested(
+        assert load_test(second) == ([0], ("a", "b", "c"))
+    assert load_test(
         ConcatDataset([datasets["fewer"], datasets["fewer"]]),
         ConcatDataset([train, train]),
     )[0] == [0]
     # Pairs without names are taken by number.
-    assert tested([train[number] for number in range(18)]) == ([0], ("a", "b", "c"))
+    assert load_test([train[number] for number in range(18)]) == ([0], ("a", "b", "c"))
     changed = ImageFolder(
         str(tmp_path / "train"), target_transform=lambda label: 2 - label
     )
-    assert tested(changed, changed)[1] == ("0", "1", "2")
+    assert load_test(changed, changed)[1] == ("0", "1", "2")
     for first, second, named in (
         (train, datasets["more"], "'d'"),
         (train, changed, "target_transform"),
@@ -254,7 +256,9 @@ def test_the_labels_of_a_pair_of_datasets_are_matched_by_name(tmp_path: Path) ->
         (changed, datasets["fewer"], "target_transform"),
         (ConcatDataset([train, datasets["fewer"]]), train, "ConcatDataset"),
     ):
-        refused(named, lambda first=first, second=second: tested(second, first))
+        check_refusal(
+            named, lambda first=first, second=second: load_test(second, first)
+        )
 
 
 def test_what_is_no_dataset_of_pairs_is_refused() -> None:
@@ -270,10 +274,12 @@ def test_what_is_no_dataset_of_pairs_is_refused() -> None:
         ([(image, -1), (image, 1)], "-1"),
         ([(image, 0)] * 4 + [(image, 1)], "'1'"),
     ):
-        refused(named, lambda data=data: load_search_data(config(), None, data))
-    refused("(train, test)", lambda: load_evaluation_data(config(), None, pictures))  # type: ignore[arg-type]
-    refused("workers", lambda: name_of_dataset(pictures, {"workers": 1}))
-    refused("item 0", lambda: from_dataset([(5, 0)], image_size=8))
+        check_refusal(named, lambda data=data: load_search_data(config(), None, data))
+    check_refusal(
+        "(train, test)", lambda: load_evaluation_data(config(), None, pictures)
+    )  # type: ignore[arg-type]
+    check_refusal("workers", lambda: name_of_dataset(pictures, {"workers": 1}))
+    check_refusal("item 0", lambda: from_dataset([(5, 0)], image_size=8))
     with pytest.raises(DataError):
         hba.search((pictures, pictures), epochs=1)
 

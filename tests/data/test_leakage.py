@@ -60,12 +60,12 @@ def count_in(seen: SeenImages, folder: Path, **settings: Any) -> SeenCount:
 
 def split_by_hand(folder: Path, seed: int) -> tuple[set[Any], set[Any]]:
     """The files that a search has opened, and those that an evaluation tests on."""
-    of_data = (
+    parts = (
         load_search_data(config_of(folder)),
         load_evaluation_data(config_of(folder, split_seed=seed)),
     )
     seen, tested = (
-        {image.source for image in all_hashes(listing_of(data))} for data in of_data
+        {image.source for image in all_hashes(listing_of(data))} for data in parts
     )
     return seen, tested
 
@@ -112,11 +112,11 @@ def test_no_test_file_is_opened_unless_a_seen_one_has_its_name_and_size(
     opened: list[Path] = []
     read = open_regular
 
-    def recording(path: Path) -> BinaryIO:
+    def record(path: Path) -> BinaryIO:
         opened.append(path)
         return read(path)
 
-    monkeypatch.setattr("hba.data.leakage.open_regular", recording)
+    monkeypatch.setattr("hba.data.leakage.open_regular", record)
     count_in(seen, folder)
     assert opened == []
     was_seen, tested = split_by_hand(folder, seed=1)

@@ -30,7 +30,7 @@ def look_at(data: Path | str, **settings: Any) -> Look:
     return look(DataConfig.make({"data": str(data), "image_size": 8, **settings}))
 
 
-def labelled(images: np.ndarray, labels: np.ndarray) -> LabelledImages:
+def to_labelled_images(images: np.ndarray, labels: np.ndarray) -> LabelledImages:
     return LabelledImages(torch.from_numpy(images), torch.from_numpy(labels))
 
 
@@ -136,8 +136,8 @@ def test_images_in_memory_have_a_look() -> None:
     random = np.random.default_rng(0)
     images = random.integers(0, 256, (12, 9, 16, 1), dtype=np.uint8)
     images[11] = images[0]
-    first = labelled(images[:8], np.arange(8) % 2)
-    last = labelled(images[8:], np.arange(4) % 2)
+    first = to_labelled_images(images[:8], np.arange(8) % 2)
+    last = to_labelled_images(images[8:], np.arange(4) % 2)
     summary = look(DataConfig(), data=EvaluationData("noise", ("a", "b"), first, last))
     assert (
         summary.name,
@@ -174,7 +174,9 @@ def test_images_in_memory_have_a_look() -> None:
             n_test,
             n_test is not None,
         )
-    several = labelled(images, np.eye(3, dtype=int)[np.arange(12) % 3] | [0, 0, 1])
+    several = to_labelled_images(
+        images, np.eye(3, dtype=int)[np.arange(12) % 3] | [0, 0, 1]
+    )
     summary = look(
         DataConfig(), data=SearchData("noise", ("a", "b", "c"), several, several)
     )

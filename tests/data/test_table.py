@@ -52,7 +52,7 @@ def labels_of(data: Path, **settings: Any) -> dict[str, str]:
     }
 
 
-def refused(data: Path, named: str, **settings: Any) -> None:
+def check_refusal(data: Path, named: str, **settings: Any) -> None:
     with pytest.raises((DataError, SettingsError)) as raised:
         load_evaluation_data(config_of(data, **settings))
     assert len(str(raised.value).splitlines()) == 1
@@ -110,7 +110,7 @@ def test_csv_and_parquet_have_the_same_classes(place: Path) -> None:
         table.to_parquet(place / "a.parquet")
         for name in ("a.csv", "a.parquet"):
             if any(label % 1 for label in labels):
-                refused(place / name, "21.5")
+                check_refusal(place / name, "21.5")
             else:
                 expected = {
                     path: str(round(label))
@@ -168,7 +168,7 @@ def test_names_without_folder_and_ending_are_files_by_two_options(place: Path) -
         assert labels_of(
             data, image_folder="images", image_ending=ending, **columns
         ) == dict(ROWS)
-    refused(data, "--image-folder", **columns)
+    check_refusal(data, "--image-folder", **columns)
     pandas.DataFrame({"path": [7, 8], "label": ["a", "b"]}).to_parquet(
         place / "numbers.parquet"
     )
@@ -178,7 +178,7 @@ def test_names_without_folder_and_ending_are_files_by_two_options(place: Path) -
         "7.png": "a",
         "8.png": "b",
     }
-    refused(place, "a.csv")
+    check_refusal(place, "a.csv")
 
 
 def test_accents_of_paths_and_columns_may_have_another_form_than_files(
@@ -205,16 +205,16 @@ def test_splits_are_those_of_the_column_and_may_lack_a_class(place: Path) -> Non
         search.test_images,
     ) == (6, 4, 1, 0)
     assert len(labels_of(data, split_column="none")) == 11
-    refused(
+    check_refusal(
         written(place, csv_of([(*row, "extra") for row in ROWS], "path,label,split")),
         "'extra'",
     )
-    refused(
+    check_refusal(
         written(place, csv_of([(*row, "holdout") for row in ROWS], "path,label,split")),
         "'holdout'",
     )
     rows[-1] = (ROWS[10][0], "emu", "test")
-    refused(written(place, csv_of(rows, "path,label,split")), "'emu'")
+    check_refusal(written(place, csv_of(rows, "path,label,split")), "'emu'")
 
 
 def test_tables_that_cannot_be_used_are_refused_by_what_is_wrong(place: Path) -> None:
@@ -233,9 +233,9 @@ def test_tables_that_cannot_be_used_are_refused_by_what_is_wrong(place: Path) ->
         (csv_of([(*row, "x") for row in ROWS], "path,label,label"), "--label-column"),
         (csv_of(ROWS).replace(ROWS[3][0], f'"{ROWS[3][0]}') + 'x",cat\n', "quotation"),
     ):
-        refused(written(place, content), named)
-    refused(written(place, csv_of(ROWS)), "'labels'", label_column="labels")
-    refused(
+        check_refusal(written(place, content), named)
+    check_refusal(written(place, csv_of(ROWS)), "'labels'", label_column="labels")
+    check_refusal(
         written(place, csv_of([*ROWS, ("none.png", "cat")])),
         "none.png",
         skip_broken=False,
@@ -251,12 +251,12 @@ def test_tables_that_cannot_be_used_are_refused_by_what_is_wrong(place: Path) ->
         pandas.DataFrame(
             {"path": [path for path, _ in ROWS], "label": labels}
         ).to_parquet(place / "b.parquet")
-        refused(place / "b.parquet", named, label_separator=separator)
-    refused(written(place, b"PAR1 and no more", "c.parquet"), "c.parquet")
-    saved(place, datasets.ClassLabel(names=["a", "b"]), [0, 1] * 6).to_parquet(
+        check_refusal(place / "b.parquet", named, label_separator=separator)
+    check_refusal(written(place, b"PAR1 and no more", "c.parquet"), "c.parquet")
+    make_dataset(place, datasets.ClassLabel(names=["a", "b"]), [0, 1] * 6).to_parquet(
         place / "d.parquet"
     )
-    refused(place / "d.parquet", "save_to_disk")
+    check_refusal(place / "d.parquet", "save_to_disk")
 
 
 # Several labels of an image.
@@ -301,8 +301,8 @@ def test_a_cell_has_the_labels_between_separators_and_an_empty_one_has_none(
     (place / "classes.txt").write_text("cat\ndog\n")
     kept = find_source(config_of(data, classes=str(place / "classes.txt"), **settings))
     assert np.array_equal(kept.train.labels, source.train.labels[:, :2])
-    refused(data, "','", label_separator=",")
-    refused(data, "--label-separator")
+    check_refusal(data, "','", label_separator=",")
+    check_refusal(data, "--label-separator")
     for separator in ("", ";;"):
         with pytest.raises(SettingsError, match="label_separator"):
             config_of(data, label_separator=separator)
@@ -311,7 +311,9 @@ def test_a_cell_has_the_labels_between_separators_and_an_empty_one_has_none(
 # Datasets that `datasets` has saved.
 
 
-def saved(folder: Path, label_feature: Any, labels: Any, images: Any = None) -> Any:
+def make_dataset(
+    folder: Path, label_feature: Any, labels: Any, images: Any = None
+) -> Any:
     pictures = images or [
         Image.new("RGB", (8, 8), (10 * number, 0, 0)) for number in range(len(labels))
     ]
@@ -325,8 +327,8 @@ def test_a_class_label_keeps_its_order_and_other_labels_are_sorted(
     tmp_path: Path,
 ) -> None:
     label_feature = datasets.ClassLabel(names=["z", "a"])
-    saved(tmp_path, label_feature, [0, 1] * 8).save_to_disk(tmp_path / "a")
-    saved(tmp_path, datasets.Value("string"), ["z", "a"] * 8).rename_column(
+    make_dataset(tmp_path, label_feature, [0, 1] * 8).save_to_disk(tmp_path / "a")
+    make_dataset(tmp_path, datasets.Value("string"), ["z", "a"] * 8).rename_column(
         "label", "species"
     ).save_to_disk(tmp_path / "b")
     first = find_source(config_of(tmp_path / "a"))
@@ -339,28 +341,28 @@ def test_a_class_label_keeps_its_order_and_other_labels_are_sorted(
     ]
     assert images.labels.tolist() == [0] * 8 + [1] * 8
     splits = datasets.DatasetDict(
-        train=saved(tmp_path, label_feature, [0, 1] * 4),
-        test=saved(tmp_path, label_feature, [0, -1]),
+        train=make_dataset(tmp_path, label_feature, [0, 1] * 4),
+        test=make_dataset(tmp_path, label_feature, [0, -1]),
     )
     splits.save_to_disk(tmp_path / "c")
     assert len(load_search_data(config_of(tmp_path / "c")).train) == 6
-    refused(tmp_path / "c", "number 1")
+    check_refusal(tmp_path / "c", "number 1")
 
 
 def test_saved_images_have_several_labels_by_lists_or_by_a_separator(
     tmp_path: Path,
 ) -> None:
     label_feature = datasets.ClassLabel(names=["b", "a"])
-    saved(tmp_path, datasets.Sequence(label_feature), [[0], [1]] * 8).save_to_disk(
-        tmp_path / "one-hot"
-    )
-    refused(tmp_path / "one-hot", "exactly one")
-    saved(
+    make_dataset(
+        tmp_path, datasets.Sequence(label_feature), [[0], [1]] * 8
+    ).save_to_disk(tmp_path / "one-hot")
+    check_refusal(tmp_path / "one-hot", "exactly one")
+    make_dataset(
         tmp_path, datasets.Sequence(label_feature), [[0, 1], [1], [], [0]] * 5
     ).save_to_disk(tmp_path / "lists")
-    saved(tmp_path, datasets.Value("string"), ["b;a", "a", "", "b"] * 5).save_to_disk(
-        tmp_path / "texts"
-    )
+    make_dataset(
+        tmp_path, datasets.Value("string"), ["b;a", "a", "", "b"] * 5
+    ).save_to_disk(tmp_path / "texts")
     for name, classes, settings in (
         ("lists", ("b", "a"), {}),
         ("texts", ("a", "b"), {"label_separator": ";"}),
@@ -376,12 +378,12 @@ def test_other_splits_and_a_test_split_without_labels_are_left_out_and_named(
     tmp_path: Path,
 ) -> None:
     label_feature = datasets.ClassLabel(names=["a", "b"])
-    split = saved(tmp_path, label_feature, [0, 1] * 10)
+    split = make_dataset(tmp_path, label_feature, [0, 1] * 10)
     datasets.DatasetDict(train=split, test=split, extra=split).save_to_disk(
         tmp_path / "extra"
     )
     datasets.DatasetDict(
-        train=split, test=saved(tmp_path, label_feature, [-1] * 6)
+        train=split, test=make_dataset(tmp_path, label_feature, [-1] * 6)
     ).save_to_disk(tmp_path / "hidden")
     for name, n_test, named in (("extra", 20, "extra"), ("hidden", 4, "no labels")):
         evaluation = load_evaluation_data(config_of(tmp_path / name))
@@ -395,38 +397,40 @@ def test_saved_datasets_that_cannot_be_used_are_refused_by_what_is_wrong(
 ) -> None:
     label_feature = datasets.ClassLabel(names=["a", "b"])
     parts = datasets.DatasetDict(
-        train=saved(tmp_path, label_feature, [0, 1]),
-        holdout=saved(tmp_path, label_feature, [0]),
+        train=make_dataset(tmp_path, label_feature, [0, 1]),
+        holdout=make_dataset(tmp_path, label_feature, [0]),
     )
-    several = saved(tmp_path, datasets.Sequence(label_feature), [[0, 1], [1]])
+    several = make_dataset(tmp_path, datasets.Sequence(label_feature), [[0, 1], [1]])
     for case, (dataset, named) in enumerate(
         (
-            (saved(tmp_path, datasets.Value("float32"), [0.5, 1.0]), "0.5"),
-            (saved(tmp_path, label_feature, [0, None]), "number 1"),
+            (make_dataset(tmp_path, datasets.Value("float32"), [0.5, 1.0]), "0.5"),
+            (make_dataset(tmp_path, label_feature, [0, None]), "number 1"),
             (
-                saved(tmp_path, label_feature, [0, 1]).remove_columns("image"),
+                make_dataset(tmp_path, label_feature, [0, 1]).remove_columns("image"),
                 "--path-column",
             ),
             (
-                saved(tmp_path, label_feature, [0, 1]).remove_columns("label"),
+                make_dataset(tmp_path, label_feature, [0, 1]).remove_columns("label"),
                 "--label-column",
             ),
             (parts, "'holdout'"),
         )
     ):
         dataset.save_to_disk(tmp_path / str(case))
-        refused(tmp_path / str(case), named)
+        check_refusal(tmp_path / str(case), named)
     several.save_to_disk(tmp_path / "several")
-    refused(tmp_path / "several", "--label-separator", label_separator=";")
-    saved(tmp_path, label_feature, [0, 1]).save_to_disk(tmp_path / "broken")
+    check_refusal(tmp_path / "several", "--label-separator", label_separator=";")
+    make_dataset(tmp_path, label_feature, [0, 1]).save_to_disk(tmp_path / "broken")
     for path in (tmp_path / "broken").glob("*.arrow"):
         path.write_bytes(b"nothing")
-    refused(tmp_path / "broken", "broken")
+    check_refusal(tmp_path / "broken", "broken")
     pictures = [
         {"bytes": b"no image", "path": "1.png"},
         *[Image.new("RGB", (8, 8))] * 15,
     ]
-    saved(tmp_path, label_feature, [0, 1] * 8, pictures).save_to_disk(tmp_path / "one")
+    make_dataset(tmp_path, label_feature, [0, 1] * 8, pictures).save_to_disk(
+        tmp_path / "one"
+    )
     with pytest.raises(DataError, match="number 0"):
         find_source(config_of(tmp_path / "one", skip_broken=False)).train.read()
     assert (
@@ -541,8 +545,8 @@ def test_arrays_that_cannot_be_used_are_refused_by_what_is_wrong(
         ({"images": images, "labels": np.arange(60).reshape(20, 3)}, "0 and 1"),
         ({"images": images, "labels": np.eye(2, dtype=int)[labels]}, "one-hot"),
     ):
-        refused(npz(tmp_path, **arrays), named)
+        check_refusal(npz(tmp_path, **arrays), named)
     (tmp_path / "a.npz").write_bytes(
         npz(tmp_path, images=images, labels=labels).read_bytes()[:-5]
     )
-    refused(tmp_path / "a.npz", "a.npz")
+    check_refusal(tmp_path / "a.npz", "a.npz")

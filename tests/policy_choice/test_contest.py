@@ -119,8 +119,8 @@ def test_a_part_of_separate_validation_images_is_trained_on_if_the_test_does() -
     held_out = [fold.tolist() for fold in folds if fold is not None]
     assert sorted(number for fold in held_out for number in fold) == list(range(40, 50))
     assert min(map(len, held_out)) >= 4
-    data, of_all = contest_data(images, has_own_val=True, trains_on_val=False)
-    assert of_all == [None]
+    data, fold_numbers = contest_data(images, has_own_val=True, trains_on_val=False)
+    assert fold_numbers == [None]
     assert isinstance(data.test, LabelledImages)
     assert torch.equal(data.test.images, val.images)
 

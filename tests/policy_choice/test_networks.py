@@ -30,8 +30,10 @@ def test_a_linear_layer_separates_what_is_linear_and_guesses_what_is_noise() -> 
     folds = [torch.arange(300)[start::5] for start in range(5)]
     for shift, least, most in ((4.0, 0.97, 1.0), (0.0, 0.2, 0.5)):
         features = noise + shift * np.eye(20)[labels.numpy()]
-        scores, of_all = cross_validated(features, labels, folds, 3)
-        assert least <= float((scores.argmax(1) == of_all).float().mean()) <= most
+        scores, scored_labels = cross_validated(features, labels, folds, 3)
+        assert (
+            least <= float((scores.argmax(1) == scored_labels).float().mean()) <= most
+        )
     # Two classes have one score, and classes without images the lowest.
     layer = Classification().fit_linear(noise, labels.clamp(max=1), 2)
     assert layer(noise).shape == (300, 2)
@@ -40,18 +42,18 @@ def test_a_linear_layer_separates_what_is_linear_and_guesses_what_is_noise() -> 
 
 
 def candidate(side: int, freeze: str | None = None, **reached: Any) -> Candidate:
-    of_weights = {} if freeze is None else {"pretrained": TIMM, "freeze": freeze}
+    weight_settings = {} if freeze is None else {"pretrained": TIMM, "freeze": freeze}
     settings = {
         "model": "wrn-10-1" if freeze is None else LITE,
         "image_size": side,
-        **of_weights,
+        **weight_settings,
     }
     return Candidate(
         settings=settings, n_images=100, seconds=1.0, reasons=("",), **reached
     )
 
 
-def of_linear(side: int, error: float) -> LinearResult:
+def linear_result(side: int, error: float) -> LinearResult:
     return LinearResult(
         model=LITE,
         source=TIMM,
@@ -68,7 +70,7 @@ def test_random_weights_and_the_best_of_the_linear_layers_are_trained() -> None:
         *(candidate(side, freeze) for side in (48, 64, 96) for freeze in ("3", "none")),
     ]
     errors = {48: 30.0, 64: 10.0, 96: 20.0}
-    linear = [of_linear(side, error) for side, error in errors.items()]
+    linear = [linear_result(side, error) for side, error in errors.items()]
     trained = [
         candidates[number].settings for number in to_train(candidates, linear, 4)
     ]
@@ -76,7 +78,7 @@ def test_random_weights_and_the_best_of_the_linear_layers_are_trained() -> None:
     assert [settings.get("freeze") for settings in trained] == [None, "3", "3", "none"]
     assert len(to_train(candidates, linear, 2)) == 2
     # Of images that the features tell little about, all layers are trained.
-    far = [of_linear(side, 50 + error) for side, error in errors.items()]
+    far = [linear_result(side, 50 + error) for side, error in errors.items()]
     assert [
         candidates[number].settings.get("freeze")
         for number in to_train(candidates, far, 4)[1:]

@@ -33,7 +33,9 @@ STEPS = 100
 """Of each training."""
 
 
-def complaint(of_training: float, n_jobs: int, seconds_left: float) -> float | None:
+def complaint(
+    training_seconds: float, n_jobs: int, seconds_left: float
+) -> float | None:
     """The time of a training that a pace of 4 trainings, with 2 to follow, complains
     about; None if it does not.
     """
@@ -42,7 +44,7 @@ def complaint(of_training: float, n_jobs: int, seconds_left: float) -> float | N
         4, 4 * STEPS, n_jobs, seconds_left, following=2.0, clock=clock.monotonic
     )
     for _ in range(4 * STEPS):
-        clock.now += of_training / STEPS / min(n_jobs, 4)
+        clock.now += training_seconds / STEPS / min(n_jobs, 4)
         try:
             watched.step_done()
         except TooSlow as slow:

@@ -39,7 +39,7 @@ def look(side: int, n_images: int = 1000, *, is_grey: bool = False) -> Look:
     )
 
 
-def sized(
+def choose_training(
     monkeypatch: pytest.MonkeyPatch,
     seconds: float,
     side: int = 64,
@@ -62,7 +62,9 @@ def sized(
 def test_more_time_gives_larger_images_then_larger_networks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    choices = [sized(monkeypatch, 9.0 * 2**place * 1.01) for place in range(7)]
+    choices = [
+        choose_training(monkeypatch, 9.0 * 2**place * 1.01) for place in range(7)
+    ]
     assert [choice["image_size"] for choice in choices] == [16, 24, 32, 48, 64, 64, 64]
     assert [choice["model"] for choice in choices] == ["wrn-10-1"] * 5 + [
         "wrn-10-2",
@@ -78,27 +80,27 @@ def test_images_are_larger_where_that_takes_no_longer(
     """Enough epochs do not fit on any rung; the fifth takes 1.08 times as long as the
     first, the sixth 1.104 times.
     """
-    chosen = sized(monkeypatch, 3.0, growth=1.02)
+    chosen = choose_training(monkeypatch, 3.0, growth=1.02)
     assert (chosen["model"], chosen["image_size"], chosen["epochs"]) == (
         "wrn-10-1",
         64,
         27,
     )
-    assert sized(monkeypatch, 3.0)["image_size"] == 16
+    assert choose_training(monkeypatch, 3.0)["image_size"] == 16
 
 
 def test_images_are_not_enlarged_and_epochs_are_limited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    chosen = sized(monkeypatch, 1e4, side=30)
+    chosen = choose_training(monkeypatch, 1e4, side=30)
     assert (chosen["image_size"], chosen["epochs"]) == (24, MOST_EPOCHS)
 
 
 def test_what_is_given_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sized(monkeypatch, 100.0, epochs=7)["epochs"] == 7
-    assert sized(monkeypatch, 100.0, model="wrn-16-1")["model"] == "wrn-16-1"
-    assert sized(monkeypatch, 100.0, image_size=20)["image_size"] == 20
-    chosen = sized(monkeypatch, 100.0, optimizer="adamw", batch_size=50)
+    assert choose_training(monkeypatch, 100.0, epochs=7)["epochs"] == 7
+    assert choose_training(monkeypatch, 100.0, model="wrn-16-1")["model"] == "wrn-16-1"
+    assert choose_training(monkeypatch, 100.0, image_size=20)["image_size"] == 20
+    chosen = choose_training(monkeypatch, 100.0, optimizer="adamw", batch_size=50)
     assert chosen["batch_size"] == 50
     assert "learning_rate" not in chosen
 
@@ -107,20 +109,20 @@ def test_too_little_time_is_refused_and_given_epochs_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with pytest.raises(SettingsError, match="budget"):
-        sized(monkeypatch, 0.3)
-    assert sized(monkeypatch, 0.3, epochs=20)["epochs"] == 20
+        choose_training(monkeypatch, 0.3)
+    assert choose_training(monkeypatch, 0.3, epochs=20)["epochs"] == 20
 
 
 def test_of_too_many_images_a_part_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = sized(monkeypatch, 15.0, n_images=100_000)
+    chosen = choose_training(monkeypatch, 15.0, n_images=100_000)
     assert (chosen["train_size"], chosen["val_size"], chosen["epochs"]) == (
         8000,
         2000,
         15,
     )
-    assert "train_size" not in sized(monkeypatch, 60.0, n_images=100_000)
+    assert "train_size" not in choose_training(monkeypatch, 60.0, n_images=100_000)
     with pytest.raises(SettingsError, match="budget"):
-        sized(monkeypatch, 15.0, n_images=100_000, train_size=90_000)
+        choose_training(monkeypatch, 15.0, n_images=100_000, train_size=90_000)
 
 
 def test_large_images_get_networks_for_large_images() -> None:
@@ -130,7 +132,7 @@ def test_large_images_get_networks_for_large_images() -> None:
     assert ladder(look(64), {})[-1] == Rung("wrn-28-10", 64)
 
 
-def fine_tuned(
+def choose_fine_tuning(
     monkeypatch: pytest.MonkeyPatch,
     seconds: float,
     side: int = 64,
@@ -152,7 +154,9 @@ def fine_tuned(
 def test_fine_tuning_has_the_largest_sizes_for_which_a_few_epochs_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    chosen = [candidate.settings for candidate in fine_tuned(monkeypatch, 250.0)]
+    chosen = [
+        candidate.settings for candidate in choose_fine_tuning(monkeypatch, 250.0)
+    ]
     assert {settings["image_size"]: settings["epochs"] for settings in chosen} == {
         48: 25,
         64: 14,
@@ -162,15 +166,15 @@ def test_fine_tuning_has_the_largest_sizes_for_which_a_few_epochs_fit(
     # Images are enlarged, but only so far.
     assert {
         candidate.settings["image_size"]
-        for candidate in fine_tuned(monkeypatch, 1e4, side=20)
+        for candidate in choose_fine_tuning(monkeypatch, 1e4, side=20)
     } == {48}
     assert {
         candidate.settings["image_size"]
-        for candidate in fine_tuned(monkeypatch, 1e4, side=64)
+        for candidate in choose_fine_tuning(monkeypatch, 1e4, side=64)
     } == {64, 96, 128}
     assert {
         candidate.settings["epochs"]
-        for candidate in fine_tuned(monkeypatch, 200.0, image_size=96)
+        for candidate in choose_fine_tuning(monkeypatch, 200.0, image_size=96)
     } == {5}
 
 
@@ -218,11 +222,11 @@ def test_a_network_of_one_size_is_tried_at_no_other() -> None:
 def test_of_too_many_images_to_fine_tune_a_part_is_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    candidates = fine_tuned(monkeypatch, 120.0, n_images=100_000)
+    candidates = choose_fine_tuning(monkeypatch, 120.0, n_images=100_000)
     assert {candidate.settings["image_size"] for candidate in candidates} == {48}
     assert {candidate.n_images for candidate in candidates} == {2000}
     with pytest.raises(SettingsError, match="budget"):
-        fine_tuned(monkeypatch, 1.0)
+        choose_fine_tuning(monkeypatch, 1.0)
 
 
 def test_steps_of_a_larger_network_are_timed_as_longer(

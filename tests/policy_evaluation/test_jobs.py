@@ -64,11 +64,11 @@ class Events(hba.EvaluationCallback):
     def record_files(self, monkeypatch: pytest.MonkeyPatch) -> None:
         read_image = hba.data.reading.read_image
 
-        def recording(path: Path, image_size: int, levels: Levels | None) -> Tensor:
+        def record(path: Path, image_size: int, levels: Levels | None) -> Tensor:
             self.seen.append("test" if "test" in path.parts else "train")
             return read_image(path, image_size, levels)
 
-        monkeypatch.setattr("hba.data.pool.read_image", recording)
+        monkeypatch.setattr("hba.data.pool.read_image", record)
 
     def step_done(self) -> None:
         self.seen.append("step")
@@ -109,7 +109,7 @@ def test_two_processes_find_what_one_finds_and_read_each_image_once(
 ) -> None:
     folder = write_folder(tmp_path / "images")
     events = Events()
-    of_one = Events()
+    events_of_one = Events()
     settings: dict[str, Any] = {
         **SETTINGS,
         "against": ["randaugment", Brightened()],
@@ -118,13 +118,13 @@ def test_two_processes_find_what_one_finds_and_read_each_image_once(
     del settings["model"]
     # What the user brings reaches the processes.
     settings["network"] = lambda seed: nn.Sequential(nn.Flatten(), nn.Linear(192, 2))
-    alone = hba.evaluate(INVERT, folder, callback=of_one, **settings)
+    alone = hba.evaluate(INVERT, folder, callback=events_of_one, **settings)
     events.record_files(monkeypatch)
     result = hba.evaluate(
         INVERT, folder, jobs=2, callback=events, out=tmp_path, **settings
     )
     assert result.rows == alone.rows
-    assert events.epochs == of_one.epochs
+    assert events.epochs == events_of_one.epochs
     assert len({loss for row in alone.rows for loss in row.test_loss}) == 6, (
         "the numbers can differ"
     )

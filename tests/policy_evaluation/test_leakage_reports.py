@@ -68,7 +68,7 @@ class Plans(hba.EvaluationCallback):
         self.plan = plan
 
 
-def evaluated(
+def evaluate(
     schedule: Schedule, data: Any = None, **settings: Any
 ) -> tuple[hba.EvaluationResult, EvaluationPlan]:
     callback = Plans()
@@ -85,7 +85,7 @@ def evaluated(
 
 def refusal(schedule: Schedule, data: Any = None, **settings: Any) -> str:
     with pytest.raises(SettingsError) as raised:
-        evaluated(schedule, data, **settings)
+        evaluate(schedule, data, **settings)
     return str(raised.value)
 
 
@@ -93,7 +93,7 @@ def test_a_folder_that_only_moved_is_the_same_data(
     searched: tuple[Path, Schedule], tmp_path: Path
 ) -> None:
     shutil.copytree(searched[0], tmp_path / "moved")
-    result, plan = evaluated(searched[1], tmp_path / "moved")
+    result, plan = evaluate(searched[1], tmp_path / "moved")
     assert result.searched[0].test_images_seen == 0
     assert len(plan.notes) == 1
     assert str(searched[0].resolve()) in plan.notes[0]
@@ -105,7 +105,7 @@ def test_with_leave_it_goes_on_and_says_so_everywhere(
     message = refusal(searched[1], split_seed=1)
     assert " of the 5 test images" in message
     assert message.endswith("or add allow_seen=True")
-    result, plan = evaluated(
+    result, plan = evaluate(
         searched[1], split_seed=1, allow_seen=True, out=tmp_path / "run"
     )
     (row,) = result.searched
@@ -148,7 +148,7 @@ def test_other_data_and_no_baseline_augmentation_are_noted(
         (other_images, {"split_seed": 5}, ["as in the search"]),
         (None, {"baseline": None}, ["--baseline auto"]),
     ):
-        result, plan = evaluated(schedule, data, **options)
+        result, plan = evaluate(schedule, data, **options)
         assert [
             words in note for words, note in zip(named, plan.notes, strict=True)
         ] == [True] * len(named)
@@ -158,7 +158,7 @@ def test_other_data_and_no_baseline_augmentation_are_noted(
         "settings": {**schedule.provenance["settings"], "data": str(tmp_path / "gone")},
     }
     with pytest.raises(DataError, match="gone"):
-        evaluated(Schedule(schedule.space, schedule.values, schedule.fill, gone))
+        evaluate(Schedule(schedule.space, schedule.values, schedule.fill, gone))
 
 
 def test_digits_whose_file_has_no_images_are_compared_by_the_search_s_settings() -> (
@@ -170,7 +170,7 @@ def test_digits_whose_file_has_no_images_are_compared_by_the_search_s_settings()
     # The search has 700 of 1,797; of 1,097 others, that many are expected, with a
     # deviation of 10.
     assert n_seen == pytest.approx(1097 * 700 / 1797, abs=60)
-    assert evaluated(digits)[0].searched[0].test_images_seen == 0
+    assert evaluate(digits)[0].searched[0].test_images_seen == 0
 
 
 def memory(n_images: int, seed: int) -> LabelledImages:
@@ -195,7 +195,7 @@ def test_images_in_memory_are_compared_by_their_pixels() -> None:
     ).schedule
     assert schedule is not None
     assert (
-        evaluated(schedule, EvaluationData("mine", classes, train, test))[0]
+        evaluate(schedule, EvaluationData("mine", classes, train, test))[0]
         .searched[0]
         .test_images_seen
         == 0

@@ -167,10 +167,12 @@ def test_a_loss_that_is_not_finite_is_not_kept(
 ) -> None:
     losses = iter([0.5, math.inf, math.nan, 0.25])
 
-    def trained(*_: Any) -> Result:
+    def return_losses(*_: Any) -> Result:
         return Measured(next(losses), 10.0), (), None, None
 
-    monkeypatch.setattr("hba.policy_evaluation.evaluation.train_and_measure", trained)
+    monkeypatch.setattr(
+        "hba.policy_evaluation.evaluation.train_and_measure", return_losses
+    )
     for resume in (False, True):
         result = hba.evaluate(
             DIM, tiny_data(), out=tmp_path, resume=resume, **{**SETTINGS, "seeds": 2}

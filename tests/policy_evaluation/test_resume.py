@@ -114,8 +114,8 @@ def test_an_evaluation_from_another_first_seed_trains_the_seeds_that_the_longer_
     later = evaluate(tmp_path, seeds=1, first_seed=1)
     assert [row.seeds for row in later.rows] == [(1,)] * 3
     resumed = evaluate(tmp_path, seeds=2, first_seed=1, resume=True)
-    for row, of_whole in zip(resumed.rows, content_of(whole)["rows"], strict=False):
-        assert list(row.test_loss) == of_whole["test_loss"]["nats"][1:]
+    for row, whole_row in zip(resumed.rows, content_of(whole)["rows"], strict=False):
+        assert list(row.test_loss) == whole_row["test_loss"]["nats"][1:]
 
 
 OTHER_TRAIN = EvaluationData(

@@ -8,7 +8,7 @@ from hba.report.statistics import PairedDifference
 from hba.report.verdict import Verdict, verdict
 
 
-def paired(first: list[float], second: list[float]) -> PairedDifference:
+def pair(first: list[float], second: list[float]) -> PairedDifference:
     difference = PairedDifference.of(
         dict(enumerate(first)), minus=dict(enumerate(second))
     )
@@ -21,7 +21,7 @@ def test_mean_and_interval_are_those_of_the_paired_t_test() -> None:
         first, second = (
             np.random.default_rng(n_seeds).normal([3.0, 4.0], 1.0, (n_seeds, 2)).T
         )
-        difference = paired(first.tolist(), second.tolist())
+        difference = pair(first.tolist(), second.tolist())
         expected = scipy.stats.ttest_rel(first, second).confidence_interval(0.95)
         assert difference.n_pairs == n_seeds
         assert difference.mean == pytest.approx((first - second).mean())

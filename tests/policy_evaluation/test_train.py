@@ -236,7 +236,7 @@ def test_deep_images_are_read_by_the_levels_of_the_training(
 def test_the_network_measures_as_recorded_however_it_was_trained(
     settings: dict[str, Any], tmp_path: Path
 ) -> None:
-    def changed(split: Any) -> LabelledImages:
+    def change(split: Any) -> LabelledImages:
         images = split.images[:, :1] if "network" in settings else split.images
         images = (
             images if "image_size" not in settings else F.interpolate(images, size=18)
@@ -245,7 +245,7 @@ def test_the_network_measures_as_recorded_however_it_was_trained(
 
     tiny = tiny_data()
     data = EvaluationData(
-        "changed", tiny.class_names, changed(tiny.train), changed(tiny.test)
+        "changed", tiny.class_names, change(tiny.train), change(tiny.test)
     )
     network = hba.train(INVERT, data, out=tmp_path, **SETTINGS, **settings)
     assert error_percent(network, data) == network.info.test_error_percent
@@ -344,25 +344,25 @@ def test_a_kill_after_the_network_loses_nothing(
     images = two_sides(8, seed=5).images
     save = KeptNetwork.save
 
-    def killed(network: KeptNetwork, folder: Path) -> None:
+    def save_and_stop(network: KeptNetwork, folder: Path) -> None:
         save(network, folder)
         raise KeyboardInterrupt
 
     out = tmp_path / "killed"
     with monkeypatch.context() as patched:
-        patched.setattr(KeptNetwork, "save", killed)
+        patched.setattr(KeptNetwork, "save", save_and_stop)
         with pytest.raises(KeyboardInterrupt):
             evaluate(out, seeds=2, model="mlp-8")
     assert (out / "network.pt").exists()
     assert not (out / "results.json").exists()
     assert evaluate(out, seeds=2, model="mlp-8", resume=True).rows == whole.rows
-    of_whole = hba.load_network(tmp_path / "whole").module(images)
-    assert torch.equal(hba.load_network(out).module(images), of_whole)
+    whole_outputs = hba.load_network(tmp_path / "whole").module(images)
+    assert torch.equal(hba.load_network(out).module(images), whole_outputs)
     # A network that is missing beside its results is trained again, and the results
     # stay.
     (out / "network.json").unlink()
     assert evaluate(out, seeds=2, model="mlp-8", resume=True).rows == whole.rows
-    assert torch.equal(hba.load_network(out).module(images), of_whole)
+    assert torch.equal(hba.load_network(out).module(images), whole_outputs)
     monkeypatch.setattr(
         "hba.policy_evaluation.evaluation.train",
         lambda *_: pytest.fail("nothing is missing"),

@@ -151,8 +151,11 @@ def test_a_budget_chooses_network_and_size_of_images_but_not_those_of_a_preset(
             Image.new("RGB", (20, 12), (10 * number, 200 * (label == "left"), 0)).save(
                 tmp_path / "pets" / label / f"{number}.png"
             )
-    of_runs: dict[str, dict[str, Any]] = {"chosen": {}, "given": {"image_size": 8}}
-    for name, options in of_runs.items():
+    settings_by_run: dict[str, dict[str, Any]] = {
+        "chosen": {},
+        "given": {"image_size": 8},
+    }
+    for name, options in settings_by_run.items():
         hba.search(
             tmp_path / "pets",
             budget_seconds=20.0,

@@ -46,7 +46,7 @@ if __name__ == "__main__":
 """
 
 
-def searched(out: str | Path | None = None, **options: Any) -> hba.SearchResult:
+def search(out: str | Path | None = None, **options: Any) -> hba.SearchResult:
     """With dropout, which draws from PyTorch's default generator."""
     torch.manual_seed(0)
     settings = {} if options.get("resume") else SETTINGS
@@ -57,7 +57,7 @@ def searched(out: str | Path | None = None, **options: Any) -> hba.SearchResult:
 
 @cache
 def whole() -> hba.SearchResult:
-    return searched()
+    return search()
 
 
 def forks_in(folder: Path) -> dict[str, Any]:
@@ -122,14 +122,14 @@ def test_a_stopped_search_goes_on_to_the_bits_of_one_process(
 ) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     # In the middle of the first fork, in this process.
-    assert not searched(tmp_path, callback=StopAfter(5)).finished
-    assert not searched(
+    assert not search(tmp_path, callback=StopAfter(5)).finished
+    assert not search(
         tmp_path, resume=True, jobs=None, callback=Steps(last_epoch=2)
     ).finished
     assert 1 <= len(forks_in(tmp_path)) < len(whole().schedule.provenance["forks"])  # type: ignore[union-attr]
     # The rest of the forks that run alone, and then the best ones together.
     steps = Steps(last_epoch=1000)
-    assert_whole(searched(tmp_path, resume=True, jobs=2, callback=steps))
+    assert_whole(search(tmp_path, resume=True, jobs=2, callback=steps))
     assert steps.steps == list(range(steps.steps[0], steps.total_steps + 1))
 
 
@@ -147,7 +147,7 @@ def test_a_killed_search_goes_on_with_the_forks_that_have_ended(tmp_path: Path) 
             time.sleep(0.05)
         process.send_signal(signal.SIGKILL)
     steps = Steps(last_epoch=1000)
-    assert_whole(searched(folder, resume=True, callback=steps))
+    assert_whole(search(folder, resume=True, callback=steps))
     # Of the first epoch, and of each fork's.
     assert steps.steps[0] >= 2 * steps.total_steps // 7
 
@@ -160,9 +160,9 @@ def test_algorithms_without_forks_are_refused(tmp_path: Path) -> None:
                 small_data(), epochs=1, space="hba", out=tmp_path / "run", **options
             )
     with pytest.raises(SettingsError, match="at least 1"):
-        searched(jobs=0)
+        search(jobs=0)
 
 
 @pytest.mark.slow
 def test_a_cluster_finds_the_same_bits(machines: Machines) -> None:
-    assert_whole(searched(cluster=machines.address))
+    assert_whole(search(cluster=machines.address))

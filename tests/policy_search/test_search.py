@@ -43,7 +43,7 @@ def schedule_of(result: hba.SearchResult) -> hba.Schedule:
     return result.schedule
 
 
-def stored(folder: Path) -> dict[str, Any]:
+def stored_config(folder: Path) -> dict[str, Any]:
     config: dict[str, Any] = json.loads(
         (folder / "config.json").read_text(encoding="utf-8")
     )
@@ -83,13 +83,13 @@ def test_a_search_returns_a_row_per_epoch_and_its_provenance(
 def test_the_folder_holds_what_was_found(search_result: hba.SearchResult) -> None:
     assert search_result.folder is not None
     names = {path.name for path in search_result.folder.iterdir()} - {".lock"}
-    of_search = {"checkpoint.pt", "config.json", "metrics.csv", "policy.json"}
-    assert names == of_search | {"report.html", "sample_images.png"}
+    search_files = {"checkpoint.pt", "config.json", "metrics.csv", "policy.json"}
+    assert names == search_files | {"report.html", "sample_images.png"}
     assert (
         hba.load_policy(search_result.folder).values
         == schedule_of(search_result).values
     ).all()
-    config = stored(search_result.folder)
+    config = stored_config(search_result.folder)
     assert (config["epochs"], config["sigma"]) == (3, Lookahead().sigma)
     assert config["val_batch_size"] == 4, "half of a batch"
     with (search_result.folder / "metrics.csv").open() as file:
@@ -108,7 +108,7 @@ def test_an_earlier_search_s_settings_find_the_same(
         small_data(), out=tmp_path / "again", config=search_result.folder, device="cpu"
     )
     assert np.array_equal(schedule_of(again).values, schedule_of(search_result).values)
-    assert stored(tmp_path / "again") == stored(search_result.folder)
+    assert stored_config(tmp_path / "again") == stored_config(search_result.folder)
     hba.search(
         small_data(),
         out=tmp_path / "other",
@@ -118,7 +118,7 @@ def test_an_earlier_search_s_settings_find_the_same(
         batch_size=4,
         device="cpu",
     )
-    assert stored(tmp_path / "other")["val_batch_size"] == 4, (
+    assert stored_config(tmp_path / "other")["val_batch_size"] == 4, (
         "the number of the earlier search"
     )
     other = hba.load_policy(tmp_path / "other")
@@ -143,7 +143,7 @@ def test_a_search_begins_at_a_schedule(algorithm: str, tmp_path: Path) -> None:
         of_row(schedule.space, first_row(imported)).double()
     ).numpy()
     assert schedule.values[0] == pytest.approx(expected, abs=2e-6)
-    assert stored(tmp_path)["init_from"] == {
+    assert stored_config(tmp_path)["init_from"] == {
         "schedule": str(file),
         "values": first_row(imported),
     }
@@ -347,9 +347,9 @@ def test_a_dataset_is_read_once_split_and_searched_on() -> None:
         10,
         8,
     )
-    of_list = hba.search(list(dataset), **settings)
+    result_of_list = hba.search(list(dataset), **settings)
     assert (
-        schedule_of(of_list).provenance["data_fingerprint"]
+        schedule_of(result_of_list).provenance["data_fingerprint"]
         == origin["data_fingerprint"]
     )
     cases: list[tuple[Any, dict[str, Any], str]] = [
@@ -376,6 +376,6 @@ def test_images_in_memory_keep_the_network_size_that_a_baseline_gives(
     images = LabelledImages(pixels, torch.arange(24) % 2)
     data = SearchData("noise", ("left", "right"), images, images)
     run(tmp_path / "first", data, random_resized_crop=True, epochs=1)
-    assert stored(tmp_path / "first")["image_size"] < 16
+    assert stored_config(tmp_path / "first")["image_size"] < 16
     hba.search(data, out=tmp_path / "again", config=tmp_path / "first", device="cpu")
-    assert stored(tmp_path / "again") == stored(tmp_path / "first")
+    assert stored_config(tmp_path / "again") == stored_config(tmp_path / "first")

@@ -30,7 +30,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def of_channels(n_images: int, n_channels: int) -> LabelledImages:
+def make_images(n_images: int, n_channels: int) -> LabelledImages:
     """8x8; class 1 is brighter in the last channel alone."""
     images = torch.randint(
         0, 120, (n_images, n_channels, 8, 8), generator=torch.Generator().manual_seed(0)
@@ -59,7 +59,7 @@ def pairs_of_digits(n_images: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_images_of_four_channels_are_searched_on_and_evaluated(tmp_path: Path) -> None:
-    images = of_channels(80, 4)
+    images = make_images(80, 4)
     file = tmp_path / "4.npz"
     np.savez(
         file,
@@ -74,7 +74,7 @@ def test_images_of_four_channels_are_searched_on_and_evaluated(tmp_path: Path) -
     assert schedule.fill[-1] > schedule.fill[0] + 0.1, (
         "the last channel is brighter in half of the images"
     )
-    image = of_channels(1, 4).images[0]
+    image = make_images(1, 4).images[0]
     torch.manual_seed(0)
     assert schedule.transform()(image).shape == (4, 8, 8)
     with pytest.raises(HbaError, match="4 channels, got 3"):

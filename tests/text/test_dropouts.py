@@ -21,7 +21,7 @@ RATES = torch.tensor([0.1, 0.5, 0.9])
 
 
 @pytest.fixture(autouse=True)
-def _seeded() -> None:
+def _seed() -> None:
     torch.manual_seed(0)
 
 
@@ -29,7 +29,7 @@ def ones() -> Tensor:
     return torch.ones(COLUMNS, LENGTH, WIDTH)
 
 
-def numbered() -> Tensor:
+def number_words() -> Tensor:
     """Each column has each of 50 words, in another order."""
     return torch.stack([torch.randperm(50) for _ in range(COLUMNS)])
 
@@ -54,13 +54,13 @@ def test_variational_dropout_has_a_mask_for_all_words_and_another_for_each_colum
 def test_embedding_dropout_drops_a_word_wherever_it_stands() -> None:
     tokens = torch.randint(50, (COLUMNS, 400))
     dropped = EmbeddingDropout(50, 0.5).train()(torch.ones(COLUMNS, 400, 2), tokens)
-    of_word: dict[int, list[float]] = {}
+    numbers_by_word: dict[int, list[float]] = {}
     for word, numbers in zip(
         tokens.flatten().tolist(), dropped.flatten(0, 1).tolist(), strict=True
     ):
-        assert of_word.setdefault(word, numbers) == numbers
+        assert numbers_by_word.setdefault(word, numbers) == numbers
         assert numbers in ([0.0, 0.0], [2.0, 2.0])
-    assert 10 < sum(numbers == [0.0, 0.0] for numbers in of_word.values()) < 40
+    assert 10 < sum(numbers == [0.0, 0.0] for numbers in numbers_by_word.values()) < 40
 
 
 def test_each_column_of_embedding_dropout_has_the_rate_that_it_is_given() -> None:
@@ -123,7 +123,7 @@ def test_weight_dropout_of_a_hyper_layer_masks_weights_and_their_response_alike(
 def all_kinds(rate: float) -> list[tuple[RatedDropout, tuple[Any, ...]]]:
     return [
         (VariationalDropout(rate), (torch.randn(COLUMNS, LENGTH, 7),)),
-        (EmbeddingDropout(50, rate), (torch.randn(COLUMNS, 50, 7), numbered())),
+        (EmbeddingDropout(50, rate), (torch.randn(COLUMNS, 50, 7), number_words())),
         (WeightDropout(rate), (nn.Linear(4, 4, bias=False),)),
     ]
 
@@ -154,7 +154,7 @@ class Dropping(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if self.kind is WeightDropout:
             return torch.as_tensor(self.dropout(self.hidden)(x))
-        token_numbers = (numbered(),) if self.kind is EmbeddingDropout else ()
+        token_numbers = (number_words(),) if self.kind is EmbeddingDropout else ()
         return torch.as_tensor(self.dropout(x, *token_numbers))
 
 

@@ -52,7 +52,7 @@ class Counting(TrainingsBar):
         self.done.append(text.partition(":")[0])
 
 
-def evaluated(schedule: Schedule | Path, **settings: Any) -> TextEvaluation:
+def evaluate(schedule: Schedule | Path, **settings: Any) -> TextEvaluation:
     return hba.text.evaluate(
         schedule, **{"against": (), "seeds": 1, "device": "cpu", **settings}
     )
@@ -66,7 +66,7 @@ def test_every_row_is_trained_with_every_seed_and_baselines_are_constant(
     schedule: Schedule, texts: Path
 ) -> None:
     callback = Counting()
-    evaluation = evaluated(
+    evaluation = evaluate(
         schedule, against="none,start,static,final", seeds=2, callback=callback
     ).trainings
     rows = {
@@ -93,10 +93,10 @@ def test_a_resumed_evaluation_trains_only_what_is_missing(
 ) -> None:
     out = tmp_path / "evaluation"
     settings = {"epochs": 1}
-    before = evaluated(schedule, against="none", seeds=2, out=out, **settings).trainings
+    before = evaluate(schedule, against="none", seeds=2, out=out, **settings).trainings
     callback = Counting()
     more: dict[str, Any] = {**settings, "against": "none,final", "seeds": 3}
-    evaluation = evaluated(
+    evaluation = evaluate(
         schedule, out=out, resume=True, callback=callback, **more
     ).trainings
     assert callback.done == [
@@ -107,7 +107,7 @@ def test_a_resumed_evaluation_trains_only_what_is_missing(
         "final, seed 2",
     ]
     assert {*before} < {*evaluation}
-    assert evaluation == evaluated(schedule, **more).trainings
+    assert evaluation == evaluate(schedule, **more).trainings
     stored = json.loads((out / "results.json").read_text(encoding="utf-8"))
     assert len(stored["trainings"]) == 9
     elsewhere = write_texts(tmp_path / "elsewhere", seed=1)
@@ -117,16 +117,16 @@ def test_a_resumed_evaluation_trains_only_what_is_missing(
         (schedule, {"epochs": 1, "data": elsewhere}),
     ):
         with pytest.raises(RunError, match="is of another schedule, text or settings"):
-            evaluated(other, out=out, resume=True, **options)
+            evaluate(other, out=out, resume=True, **options)
     with pytest.raises(RunError, match="--resume"):
-        evaluated(schedule, out=out, **settings)
+        evaluate(schedule, out=out, **settings)
 
 
 def test_settings_are_those_of_the_search_unless_they_are_given(
     schedule: Schedule, texts: Path
 ) -> None:
     bare = dataclasses.replace(schedule, provenance={})
-    assert evaluated(bare, data=texts, **SMALL) == evaluated(schedule)
+    assert evaluate(bare, data=texts, **SMALL) == evaluate(schedule)
 
 
 def test_what_no_training_could_use_is_refused(
@@ -145,7 +145,7 @@ def test_what_no_training_could_use_is_refused(
         (both(), {"data": texts}, HbaError, "Rotate"),
     ):
         with pytest.raises(error, match=named):
-            evaluated(policy, **options)
+            evaluate(policy, **options)
     with pytest.raises(HbaError, match="hba evaluate-text"):
         hba.evaluate(schedule, tiny_data(), model="wrn-10-1", device="cpu")
 
@@ -165,8 +165,8 @@ def test_differences_are_of_pairs_with_the_same_seed(
     by_row = {"schedule": losses, "none": none}
     trainings = (
         TextTraining(name, seed, 9.0, test_loss)
-        for name, of in by_row.items()
-        for seed, test_loss in enumerate(of)
+        for name, losses_of_row in by_row.items()
+        for seed, test_loss in enumerate(losses_of_row)
     )
     first, _, last = TextEvaluation(tuple(trainings)).lines()
     differences = [loss - other for loss, other in zip(losses, none, strict=True)]

@@ -97,8 +97,8 @@ def test_the_penalty_is_that_of_a_loop_with_values_of_its_own_for_each_column(
     assert activation(
         states, dropped, alpha=alpha, beta=beta
     ).tolist() == pytest.approx(expected)
-    of_name = {"activation.alpha": alpha, "activation.beta": beta}
-    values = torch.stack([of_name[name] for name in task.space.names], dim=1)
+    values_by_name = {"activation.alpha": alpha, "activation.beta": beta}
+    values = torch.stack([values_by_name[name] for name in task.space.names], dim=1)
     prediction = Prediction(torch.randn(3, 5, 12), states, dropped, torch.zeros(()))
     penalty = task.regularization.penalty(prediction, torch.zeros(3, 5), values)
     assert float(penalty) == pytest.approx(np.mean(expected))

@@ -59,7 +59,7 @@ def tokens(tmp_path: Path) -> dict[str, Tensor]:
     return tokens_of(write_texts(tmp_path))
 
 
-def trained(
+def train_on(
     tokens: Mapping[str, Tensor], schedule: Schedule, seed: int = SEED, **settings: Any
 ) -> tuple[list[float], float]:
     return train(training_config(**settings), tokens, N_WORDS, schedule, seed)
@@ -142,7 +142,7 @@ class WrittenOut:
 def test_with_rates_of_zero_it_is_a_training_without_regularisation(
     tokens: dict[str, Tensor],
 ) -> None:
-    losses, test_loss = trained(tokens, schedule_of({}), epochs=3)
+    losses, test_loss = train_on(tokens, schedule_of({}), epochs=3)
     plain = WrittenOut(tokens)
     assert losses == pytest.approx(plain.train([{}] * 3), rel=1e-5)
     assert test_loss == pytest.approx(
@@ -157,9 +157,9 @@ def test_each_epoch_is_regularized_by_its_own_row(
 ) -> None:
     strong, least = (0.1, 1e-6) if name == "weight_decay" else (0.6, 0.0)
     rows = [{name: least}, {name: strong}, {name: least}]
-    losses = trained(tokens, schedule_of(*rows), epochs=3)[0]
+    losses = train_on(tokens, schedule_of(*rows), epochs=3)[0]
     assert losses == pytest.approx(WrittenOut(tokens).train(rows), rel=1e-4)
-    without = trained(tokens, schedule_of({name: least}), epochs=3)[0]
+    without = train_on(tokens, schedule_of({name: least}), epochs=3)[0]
     assert losses[0] == without[0]
     assert losses[1] != without[1]
 
@@ -167,7 +167,7 @@ def test_each_epoch_is_regularized_by_its_own_row(
 def test_the_learning_rate_waits_for_the_validation_loss(
     tokens: dict[str, Tensor],
 ) -> None:
-    losses = trained(
+    losses = train_on(
         tokens, schedule_of({}), epochs=5, patience_epochs=1, learning_rate=12
     )[0]
     written_out = WrittenOut(tokens, rate=12.0, patience=1)
@@ -181,8 +181,8 @@ def test_the_seed_decides_all_and_the_callers_numbers_stay(
     schedule = schedule_of({"dropout.output": 0.5})
     torch.manual_seed(0)
     before = torch.get_rng_state()
-    first = trained(tokens, schedule)
+    first = train_on(tokens, schedule)
     assert torch.equal(torch.get_rng_state(), before)
     torch.rand(3)
-    assert trained(tokens, schedule) == first
-    assert trained(tokens, schedule, seed=SEED + 1)[0] != first[0]
+    assert train_on(tokens, schedule) == first
+    assert train_on(tokens, schedule, seed=SEED + 1)[0] != first[0]

@@ -137,7 +137,7 @@ def answers(n_images: int, n_classes: int, seed: int) -> tuple[Tensor, Tensor]:
     )
 
 
-def by_scikit_learn(scores: Tensor, labels: Tensor) -> float:
+def precision_by_scikit_learn(scores: Tensor, labels: Tensor) -> float:
     return float(
         np.mean(
             [
@@ -163,7 +163,7 @@ def test_mean_average_precision_is_scikit_learn_s(
         scores = scores.round() if has_ties else scores
         precision = mean_average_precision(scores, labels)
         assert precision.item() == pytest.approx(
-            by_scikit_learn(scores, labels), abs=1e-12
+            precision_by_scikit_learn(scores, labels), abs=1e-12
         )
         assert MultiLabel().error_share(scores, labels).item() == pytest.approx(
             1 - precision.item(), abs=1e-6
@@ -177,7 +177,7 @@ def test_a_split_is_ranked_as_a_whole_and_not_by_batches() -> None:
     data = LabelledImages(torch.zeros(n_images, 3, 2, 2, dtype=torch.uint8), labels)
     measured = measure(Answers(lambda _: next(parts)), data, lambda images: images)
     assert measured.error_percent == pytest.approx(
-        100 * (1 - by_scikit_learn(scores, labels)), abs=1e-4
+        100 * (1 - precision_by_scikit_learn(scores, labels)), abs=1e-4
     )
     expected = F.binary_cross_entropy_with_logits(
         scores.double(), labels.double()

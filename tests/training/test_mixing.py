@@ -31,7 +31,7 @@ from hba.training.trainer import train
 N_CLASSES = 3
 
 
-def of_torchvision(
+def mix_by_torchvision(
     transform_class: type,
     alpha: float,
     seed: int,
@@ -69,7 +69,7 @@ def test_a_mixed_batch_and_its_loss_are_those_of_torchvision(
         labels = torch.randint(0, N_CLASSES, (5,), generator=seeded(seed))
         before = images.clone()
         mixed_images, mixed = mix(images, labels, mixing, seeded(seed))
-        expected, soft = of_torchvision(
+        expected, soft = mix_by_torchvision(
             transform_class, alpha, seed, images, labels, monkeypatch
         )
         assert torch.equal(mixed_images, expected)
@@ -123,10 +123,12 @@ def test_batches_are_mixed_at_given_rates_with_shares_from_beta_distributions() 
     cutmix = v2.CutMix(alpha=8.0, num_classes=2)
     images = torch.zeros(2, 1, side, side)
     shares = [float(cutmix(images, torch.arange(2))[1][0, 0]) for _ in range(2000)]
-    of_pixels = drawn[in_box].mean(dim=(1, 2)).numpy()
+    pixel_shares = drawn[in_box].mean(dim=(1, 2)).numpy()
     # Both are shares of 256 pixels, which torchvision has in float32.
     assert (
-        stats.ks_2samp(of_pixels, np.round(np.array(shares) * side**2) / side**2).pvalue
+        stats.ks_2samp(
+            pixel_shares, np.round(np.array(shares) * side**2) / side**2
+        ).pvalue
         > 1e-3
     )
 
@@ -164,7 +166,7 @@ class Recorder(nn.Module):
         return torch.as_tensor(self.linear(x.flatten(1)))
 
 
-def trained(augmentation: Any) -> tuple[Tensor, list[float]]:
+def train_recorder(augmentation: Any) -> tuple[Tensor, list[float]]:
     """What the network sees, (epochs, batches, B, C, H, W), and each epoch's loss."""
     settings = {
         "data": "tiny",
@@ -184,12 +186,12 @@ def trained(augmentation: Any) -> tuple[Tensor, list[float]]:
 
 
 def test_a_training_mixes_each_of_its_batches_by_the_mixing_of_the_epoch() -> None:
-    plain, losses = trained(ScheduleAugmentation(None))
+    plain, losses = train_recorder(ScheduleAugmentation(None))
     rows = [[1.0, 1.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0], [0.0, 1.0, 1.0, 1.0]]
-    mixed, mixed_losses = trained(Mixes(*(Mixing(*row) for row in rows)))
+    mixed, mixed_losses = train_recorder(Mixes(*(Mixing(*row) for row in rows)))
     space = SearchSpace((STAGED["Mixup"], STAGED["CutMix"]), count_probabilities=(1.0,))
     assert torch.equal(
-        mixed, trained(ScheduleAugmentation(Schedule(space, np.array(rows))))[0]
+        mixed, train_recorder(ScheduleAugmentation(Schedule(space, np.array(rows))))[0]
     )
     partners = plain.roll(1, 2)
     for mixed_batch, plain_batch, partner in zip(
@@ -212,4 +214,4 @@ def test_a_training_mixes_each_of_its_batches_by_the_mixing_of_the_epoch() -> No
     assert mixed_losses[1] == pytest.approx(losses[1], rel=1e-5)
     assert mixed_losses[0] != pytest.approx(losses[0], rel=1e-5)
     with pytest.raises(SettingsError, match="must return 3 Mixing, one per epoch"):
-        trained(Mixes(Mixing()))
+        train_recorder(Mixes(Mixing()))

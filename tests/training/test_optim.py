@@ -124,14 +124,18 @@ def test_a_layer_may_get_its_first_gradient_later_also_with_a_fused_optimizer(
 
 
 SHARES = {
-    "cosine": lambda step, of: (1 + math.cos(math.pi * step / of)) / 2,
+    "cosine": lambda step, n_steps: (1 + math.cos(math.pi * step / n_steps)) / 2,
     "step": (
-        lambda step, of: 0.1 ** sum(step >= ninths * of // 9 for ninths in (3, 6, 8))
+        lambda step, n_steps: (
+            0.1 ** sum(step >= ninths * n_steps // 9 for ninths in (3, 6, 8))
+        )
     ),
     "step-fifth": (
-        lambda step, of: 0.2 ** sum(step >= tenths * of // 10 for tenths in (3, 6, 9))
+        lambda step, n_steps: (
+            0.2 ** sum(step >= tenths * n_steps // 10 for tenths in (3, 6, 9))
+        )
     ),
-    "constant": lambda step, of: 1.0,
+    "constant": lambda step, n_steps: 1.0,
 }
 """By schedule, what is left of the rate behind so many steps."""
 
@@ -157,7 +161,7 @@ def test_a_warm_up_rises_by_equal_steps_and_the_schedule_takes_the_rest(
     assert rates == pytest.approx(rise + fall, abs=1e-12)
 
 
-def begun(patience: int, warm_up_steps: int = 0) -> Plateau:
+def make_plateau(patience: int, warm_up_steps: int = 0) -> Plateau:
     groups = [{"params": [nn.Parameter(torch.zeros(1))]} for _ in range(2)]
     scheduler = scheduled(
         OPTIMIZERS["sgd"](groups, lr=0.4, weight_decay=0.0),
@@ -181,7 +185,7 @@ def rate_of(schedule: Plateau) -> float:
 def test_it_is_that_of_pytorch_whose_patience_counts_one_epoch_less(
     patience: int,
 ) -> None:
-    schedule = begun(patience)
+    schedule = make_plateau(patience)
     other = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.4)
     reference = ReduceLROnPlateau(
         other, factor=0.1, patience=patience - 1, threshold=0.0, eps=0.0
@@ -199,7 +203,7 @@ def test_it_is_that_of_pytorch_whose_patience_counts_one_epoch_less(
 
 
 def test_a_warm_up_rises_by_equal_steps_and_drops_count_in_it_too() -> None:
-    schedule = begun(patience=1, warm_up_steps=4)
+    schedule = make_plateau(patience=1, warm_up_steps=4)
     rates = []
     for number in range(7):
         rates.append(rate_of(schedule))

@@ -66,7 +66,9 @@ def schedule_of(
     return Schedule(space, np.array(rows))
 
 
-def trained(schedule: Schedule | None, network: nn.Module, **settings: Any) -> Any:
+def train_network(
+    schedule: Schedule | None, network: nn.Module, **settings: Any
+) -> Any:
     torch.manual_seed(0)
     config = EvaluationConfig.make({**SETTINGS, **settings})
     return train(
@@ -84,18 +86,20 @@ def weights(network: nn.Module) -> Tensor:
     )
 
 
-def made() -> Watched:
+def make_network() -> Watched:
     torch.manual_seed(1)
     return Watched()
 
 
 def test_label_smoothing_is_that_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = trained(schedule_of([[0.3]], SMOOTHING), made())
+    network = train_network(schedule_of([[0.3]], SMOOTHING), make_network())
     monkeypatch.setattr(
         "hba.training.trainer.loss_of",
         lambda logits, labels: F.cross_entropy(logits, labels, label_smoothing=0.3),
     )
-    torch.testing.assert_close(weights(network), weights(trained(None, made())))
+    torch.testing.assert_close(
+        weights(network), weights(train_network(None, make_network()))
+    )
 
 
 @each("several", [False, True])
@@ -162,7 +166,7 @@ def test_a_regularizer_of_ones_own_is_tuned_kept_and_replayed_in_other_processes
         hba.evaluate(
             loaded,
             tiny_data(),
-            network=made(),
+            network=make_network(),
             against=["none"],
             seeds=1,
             jobs=jobs,

@@ -185,17 +185,17 @@ def test_recorded_steps_do_what_eager_ones_do_while_policy_and_learning_rate_cha
         )
         return measure(*arguments)
 
-    def trained() -> Trained:
+    def train_once() -> Trained:
         return train(
             config, tiny_data(), ScheduleAugmentation(Schedule(space, rows)), seed=0
         )
 
-    eager = trained()
+    eager = train_once()
     with (
         recording() as recordings,
         mock.patch("hba.training.trainer.measure", measured_at_the_end),
     ):
-        recorded = trained()
+        recorded = train_once()
     assert recordings[0][0].counts == StepCounts(5 * STEPS - EAGER_RUNS, EAGER_RUNS)
     # A learning rate is rounded to a float32 in a tensor.
     assert [epoch.loss for epoch in recorded.epochs] == pytest.approx(
@@ -267,15 +267,15 @@ def test_a_step_that_needs_the_host_runs_eagerly_and_one_line_says_why(
     graphs = tracing_graphs((), torch.Generator())
     x = torch.tensor([1.0, -2.0, 3.0])
 
-    def seeded() -> None:
+    def seed_torch() -> None:
         torch.manual_seed(0)
         np.random.seed(0)
         random.seed(0)
 
-    seeded()
+    seed_torch()
     with pytest.warns(HbaWarning) as warned:
         results = [graphs.run("step", step, x) for _ in range(2 * EAGER_RUNS)]
-    seeded()
+    seed_torch()
     for result in results:
         assert torch.equal(result, step(x))
     assert len(warned) == 1
@@ -392,7 +392,7 @@ def reads_the_recorded_inputs(
 
 
 def does_not_write(tensor_of: Callable[[Training], Tensor]) -> Lie:
-    def lying(training: Training, inputs: Tensors, replay: Replay) -> Replay:
+    def lie_in_graph(training: Training, inputs: Tensors, replay: Replay) -> Replay:
         def lie() -> None:
             before = tensor_of(training).clone()
             replay()
@@ -400,7 +400,7 @@ def does_not_write(tensor_of: Callable[[Training], Tensor]) -> Lie:
 
         return lie
 
-    return lying
+    return lie_in_graph
 
 
 def draws_once_more(training: Training, inputs: Tensors, replay: Replay) -> Replay:
