@@ -182,8 +182,8 @@ def draw_schedules(
     seed: int,
     n_draws: int,
 ) -> list[Schedule]:
-    """The schedule with n draws of constant dropout and weight decay, each from its
-    whole range.
+    """The schedule with n_draws draws of constant dropout and weight decay, each from
+    its whole range.
 
     Rates are drawn uniformly, and weight decay log-uniformly.
     """

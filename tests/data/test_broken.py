@@ -20,7 +20,7 @@ from hba.errors import DataError
 
 
 def spoil(folder: Path, n_broken: int) -> list[Path]:
-    """Cut off the ends of n images, evenly spread."""
+    """Cut off the ends of n_broken images, evenly spread."""
     files = sorted(folder.rglob("*.png"))
     chosen = files[:: len(files) // n_broken][:n_broken]
     for path in chosen:

@@ -21,8 +21,8 @@ CLASSES = ("cat", "dog")
 
 
 def make_folder(folder: Path, n_images: int = 20, seed: int = 0) -> Path:
-    """n noisy images of each class, all of one size in bytes, as uncompressed files
-    are.
+    """n_images noisy images of each class, all of one size in bytes, as uncompressed
+    files are.
     """
     random = np.random.default_rng(seed)
     for name in CLASSES:

@@ -41,8 +41,8 @@ def make_images(n_images: int, n_channels: int) -> LabelledImages:
 
 
 def pairs_of_digits(n_images: int) -> tuple[np.ndarray, np.ndarray]:
-    """scikit-learn's digits side by side, uint8 (n, 16, 16), and 0 or 1 for each digit
-    (n, 10); one in eight is noise without label.
+    """scikit-learn's digits side by side, uint8 (n_images, 16, 16), and 0 or 1 for each
+    digit (n_images, 10); one in eight is noise without label.
     """
     digits = load_digits()
     random = np.random.default_rng(0)
