@@ -276,8 +276,9 @@ def test_what_is_no_dataset_of_pairs_is_refused() -> None:
     ):
         check_refusal(named, lambda data=data: load_search_data(config(), None, data))
     check_refusal(
-        "(train, test)", lambda: load_evaluation_data(config(), None, pictures)
-    )  # type: ignore[arg-type]
+        "(train, test)",
+        lambda: load_evaluation_data(config(), None, pictures),  # type: ignore[arg-type]
+    )
     check_refusal("workers", lambda: name_of_dataset(pictures, {"workers": 1}))
     check_refusal("item 0", lambda: from_dataset([(5, 0)], image_size=8))
     with pytest.raises(DataError):
