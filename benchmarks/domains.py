@@ -83,9 +83,11 @@ TRUTH = "domains"
 FINE_TUNED = "domains-pretrained"
 VERDICT = "domains-verdict"
 PLANNED = "domains"
-TRAINING, SEARCHED = 1.0, 2.5
-"""Minutes of a training and of a search on one idle core. The row `search` of a verdict
-takes both.
+TRAINING = 1.0
+"""Minutes of a training on one idle core."""
+SEARCHED = 2.5
+"""Minutes of a search on one idle core. The row `search` of a verdict takes this and
+the minutes of a training.
 """
 CHOSEN = click.option(
     "--sets", default=",".join(SETS), show_default=True, help="Names, by commas."
@@ -112,7 +114,7 @@ class Where:
     dry_run: bool
 
     def searches(
-        self, seeds: Iterable[int], **further: Any
+        self, seeds: Iterable[int], **settings: Any
     ) -> dict[str, list[SearchTask]]:
         """A search for each seed, by set."""
         if unknown := {*words(self.sets)} - {*SETS}:
@@ -120,7 +122,7 @@ class Where:
                 f"unknown set {min(unknown)!r}; known: {', '.join(SETS)}"
             )
         return {
-            name: searches(name, seeds, self.work, self.device, **further)
+            name: searches(name, seeds, self.work, self.device, **settings)
             for name in words(self.sets)
         }
 
@@ -130,12 +132,14 @@ class Where:
         """Run the missing trainings and searches, and return all stored records."""
         store = store_of(self.results, question)
         names = dict.fromkeys(task.label for task in tasks)
-        known = store.by_key()
-        missing = [task for task in tasks if task.run.key not in known]
-        minutes = sum(TRAINING + SEARCHED * (one.name == SEARCH) for one in missing)
+        stored = store.by_key()
+        missing = [task for task in tasks if task.run.key not in stored]
+        minutes = sum(TRAINING + SEARCHED * (task.name == SEARCH) for task in missing)
         click.echo(f"{', '.join(names)}: about {minutes:.0f} minutes of one core")
         done = carry_out(tasks, store, self.device, self.jobs, self.dry_run, noted)
-        return done or [known[task.run.key] for task in tasks if task.run.key in known]
+        return done or [
+            stored[task.run.key] for task in tasks if task.run.key in stored
+        ]
 
 
 @main.command()
@@ -156,10 +160,13 @@ def truth(seeds: int, pretrained: bool, **options: Any) -> None:
     """
     where = Where(**options)
     question = FINE_TUNED if pretrained else TRUTH
-    rows, further = ((*RECIPES, SEARCH), FINE_TUNING) if pretrained else (RECIPES, {})
-    for name, of_set in where.searches(range(seeds), **further).items():
+    rows = (*RECIPES, SEARCH) if pretrained else RECIPES
+    settings = FINE_TUNING if pretrained else {}
+    for name, searches_of_set in where.searches(range(seeds), **settings).items():
         tasks = [
-            domain_task(one, recipe(one), search) for search in of_set for one in rows
+            domain_task(row, recipe(row), search)
+            for search in searches_of_set
+            for row in rows
         ]
         kept = where.carry_out(tasks, question)
         if len(kept) < len(tasks):
@@ -172,13 +179,13 @@ def truth(seeds: int, pretrained: bool, **options: Any) -> None:
         beside = dict(
             changed(best, group, is_on) for group in GROUPS for is_on in (True, False)
         )
-        others = [
-            domain_task(*one, search)
-            for search in of_set
-            for one in beside.items()
-            if one[0] not in RECIPES
+        other_tasks = [
+            domain_task(*row, search)
+            for search in searches_of_set
+            for row in beside.items()
+            if row[0] not in RECIPES
         ]
-        where.carry_out(others, question)
+        where.carry_out(other_tasks, question)
 
 
 @main.command()
@@ -189,11 +196,13 @@ def verdict(**options: Any) -> None:
     """
     where = Where(**options)
     plan = planned_for(PLANNED, PLAN)
-    of_sets = where.searches(
+    searches_by_set = where.searches(
         range(plan.first_seed, plan.first_seed + plan.seeds), epochs=plan.epochs
     )
     by_seed = [
-        search for of_seed in zip(*of_sets.values(), strict=True) for search in of_seed
+        search
+        for searches_of_seed in zip(*searches_by_set.values(), strict=True)
+        for search in searches_of_seed
     ]
     tasks = [
         domain_task(row, recipe(row), search, tested=True)
@@ -243,16 +252,16 @@ def auto_tables(results: Path) -> dict[str, Any]:
     """Values for the page: the table of each budget, and the origin of the records."""
     plan = planned_for(AUTO, PLAN, AutoPlan)
     records, before = (
-        list(store_of(results, one).by_key().values()) for one in (AUTO, BEFORE)
+        list(store_of(results, name).by_key().values()) for name in (AUTO, BEFORE)
     )
     records, before = (records, before) if records else (before, [])
     runs = {
-        one: {
+        minutes: {
             record.run.dataset
             for record in records
-            if record.run.further["minutes"] == one
+            if record.run.further["minutes"] == minutes
         }
-        for one in plan.budgets
+        for minutes in plan.budgets
     }
     return {
         "auto": {
@@ -282,18 +291,18 @@ def truth_tables(results: Path) -> dict[str, Any]:
         for question in (TRUTH, FINE_TUNED)
     )
     frames = frames_of(records, "val")
-    of_tuned = frames_of(tuned, "val")
+    tuned_frames = frames_of(tuned, "val")
     pairs = pairs_of(
         frames, frames_of(store_of(results, VERDICT).by_key().values(), "test")
     )
-    tuned_pairs = pairs_of(of_tuned, of_tuned)
+    tuned_pairs = pairs_of(tuned_frames, tuned_frames)
     return {
         "groups": markdown(group_table(pairs)) if pairs else "",
         "agreement": rate_text(
             pair.agrees for pair in pairs if pair.agrees is not None
         ),
         "truth_origin": origin(records),
-        "tuned_recipes": markdown(recipe_table(of_tuned)) if tuned else "",
+        "tuned_recipes": markdown(recipe_table(tuned_frames)) if tuned else "",
         "tuned_groups": markdown(group_table(tuned_pairs)) if tuned_pairs else "",
         "tuned_agreement": rate_text(
             pair.agrees for pair in tuned_pairs if pair.agrees is not None
@@ -324,7 +333,9 @@ def verdict_tables(results: Path) -> dict[str, Any]:
             {str(record.made_by["plan"]["commit"]) for record in records}
         ),
         "unjudged": [
-            f"{name} ({n} of {planned} runs)" for name, n in runs.items() if n < planned
+            f"{name} ({n_runs} of {planned} runs)"
+            for name, n_runs in runs.items()
+            if n_runs < planned
         ],
     }
 
@@ -333,15 +344,15 @@ def verdict_tables(results: Path) -> dict[str, Any]:
 @KEPT_IN
 def page(results: Path) -> None:
     """Write docs/domains.md."""
-    of_runs = {
+    run_tables = {
         "groups_tried": GROUPS,
         "applied": APPLIED,
         "settings": SETTINGS,
         "fine_tuning": FINE_TUNING,
     }
-    of_runs |= truth_tables(results)
+    run_tables |= truth_tables(results)
     path = write_page(
-        "domains", DOCS, **of_runs, **verdict_tables(results), **auto_tables(results)
+        "domains", DOCS, **run_tables, **verdict_tables(results), **auto_tables(results)
     )
     click.echo(f"Page: {path}")
 

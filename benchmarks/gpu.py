@@ -74,40 +74,40 @@ def run(
     store = store_of(results, QUESTION)
     # Work that another commit began is not resumed.
     folder = work / str(about["commit"])
-    for name in names or missing(store, about["device_name"], about["commit"]):
+    for name in names or missing_stages(store, about["device_name"], about["commit"]):
         left = end - time.monotonic()
         if left < 2 * LAST_SECONDS and not trial:
             click.echo(f"{name}: not begun, there are {left:.0f} s left; call again")
             return
         try:
-            found = STAGES[name].do(
+            outcome = STAGES[name].do(
                 Place(data or "digits", folder, results, device, left, trial)
             )
         except (StageError, HbaError) as error:
             click.echo(f"{name}: failed\n{error}", err=True)
             continue
-        if found is None:
+        if outcome is None:
             click.echo(f"{name}: its time is over; call again")
             return
-        click.echo(f"{name}: {STAGES[name].shown(found)}")
+        click.echo(f"{name}: {STAGES[name].shown(outcome)}")
         settings = {"trial": trial, "device_name": about["device_name"]}
         store.add(
             Record(
-                Run(name, "cifar10" if data else "digits", settings, 0), found, about
+                Run(name, "cifar10" if data else "digits", settings, 0), outcome, about
             )
         )
 
 
-def missing(store: Store, device_name: str, commit: str | None) -> list[str]:
+def missing_stages(store: Store, device_name: str, commit: str | None) -> list[str]:
     """Stages that this GPU has not finished with this commit."""
-    made = {
+    recorded = {
         record.run.name
         for record in store.by_key().values()
         if not record.run.settings["trial"]
         and (record.made_by["device_name"], record.made_by["commit"])
         == (device_name, commit)
     }
-    return [name for name in STAGES if name not in made]
+    return [name for name in STAGES if name not in recorded]
 
 
 @main.command()
@@ -128,14 +128,14 @@ def table_of(records: Sequence[Record]) -> str:
     for name, stage in STAGES.items():
         shown = [
             (
-                stage.shown(one.results),
+                stage.shown(record.results),
                 (
-                    f"{one.made_by['device_name']}, PyTorch"
-                    f" {one.made_by['packages']['torch']}"
+                    f"{record.made_by['device_name']}, PyTorch"
+                    f" {record.made_by['packages']['torch']}"
                 ),
             )
-            for one in records
-            if one.run.name == name and not one.run.settings["trial"]
+            for record in records
+            if record.run.name == name and not record.run.settings["trial"]
         ]
         lines += [
             (f"`{name}`", stage.text, *cells) for cells in shown or [("not run", "-")]

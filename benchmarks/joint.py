@@ -115,11 +115,10 @@ class JointPlan(Planned):
 
 @dataclass(frozen=True)
 class RowTask(TrainingTask):
-    """A training on the bed's training images, measured on its test images. draws:
-    number of draws for `drawn`.
-    """
+    """A training on the bed's training images, measured on its test images."""
 
     draws: int = 0
+    """Number of draws for `drawn`."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -146,21 +145,21 @@ class RowTask(TrainingTask):
         data = EvaluationData(
             searched.name, searched.class_names, searched.train, searched.val
         )
-        candidates = drawn(schedule, self.config, data, self.seed, self.draws)
-        losses = [self._val_loss(data, one) for one in candidates]
+        candidates = draw_schedules(schedule, self.config, data, self.seed, self.draws)
+        losses = [self._val_loss(data, candidate) for candidate in candidates]
         best = int(np.argmin(losses))
         test = self.trained(
             self.config, self.data, ScheduleAugmentation(candidates[best])
         ).test
-        values = [one.regularization(0) for one in candidates]
-        found = [
+        values = [candidate.regularization(0) for candidate in candidates]
+        drawn_values = [
             {**row, "val_loss": loss if math.isfinite(loss) else None}
             for row, loss in zip(values, losses, strict=True)
         ]
         return {
             "test_error_percent": test.error_percent,
             "test_loss": test.loss,
-            "draws": found,
+            "draws": drawn_values,
             "best": best,
         }
 
@@ -176,15 +175,15 @@ class RowTask(TrainingTask):
             return math.inf
 
 
-def drawn(
+def draw_schedules(
     schedule: Schedule,
     config: EvaluationConfig,
     data: EvaluationData,
     seed: int,
-    n: int,
+    n_draws: int,
 ) -> list[Schedule]:
-    """The schedule with n draws of constant dropout and weight decay, each from its
-    whole range.
+    """The schedule with n_draws draws of constant dropout and weight decay, each from
+    its whole range.
 
     Rates are drawn uniformly, and weight decay log-uniformly.
     """
@@ -199,26 +198,27 @@ def drawn(
         derived_seed(seed, "draws of dropout and weight decay")
     )
     policy = schedule.without_regularizers()
-    found = []
+    candidates = []
     space = dataclasses.replace(policy.space, regularizers=tuple(regularizers))
-    for _ in range(n):
+    for _ in range(n_draws):
         places = random.random(len(regularizers))
         values = [
             (
-                one.low * (one.high / one.low) ** place
-                if one.scale == "log"
-                else one.low + (one.high - one.low) * place
+                hyperparameter.low * (hyperparameter.high / hyperparameter.low) ** place
+                if hyperparameter.scale == "log"
+                else hyperparameter.low
+                + (hyperparameter.high - hyperparameter.low) * place
             )
-            for one, place in zip(regularizers, places, strict=True)
+            for hyperparameter, place in zip(regularizers, places, strict=True)
         ]
         rows = np.concatenate(
             [policy.values, np.tile(values, (policy.epochs, 1))], axis=1
         )
         spread = np.pad(policy.spread, ((0, 0), (0, len(values))))
-        found.append(
+        candidates.append(
             dataclasses.replace(policy, space=space, values=rows, spread=spread)
         )
-    return found
+    return candidates
 
 
 def row_task(
@@ -239,14 +239,12 @@ def row_task(
         config.model_dump(), {**same, "epochs": config.epochs}
     )
     draws = planned.draws if row == DRAWN else 0
-    further = {
-        **search.further,
-        "training_images": config.train_size,
-        **({"draws": draws} if draws else {}),
-    }
+    details = {**search.further, "training_images": config.train_size}
+    if draws:
+        details["draws"] = draws
     used = None if row == NONE else search
     return RowTask(
-        row, search.label, training, seed, used, further, view=search.view, draws=draws
+        row, search.label, training, seed, used, details, view=search.view, draws=draws
     )
 
 
@@ -259,7 +257,7 @@ def joint_table(records: Sequence[Record]) -> str:
     for name in JOINT_BEDS:
         planned = planned_for(name, PLAN, JointPlan)
         last = planned.first_seed + planned.seeds - 1
-        frame = frame_of(one for one in kept if one.run.dataset == name)
+        frame = frame_of(record for record in kept if record.run.dataset == name)
         frame = frame[frame["seed"].between(planned.first_seed, last)]
         title = (
             f"**{name}**: {TEXTS[name]}; {planned.epochs} epochs, seeds"
@@ -272,10 +270,10 @@ def joint_table(records: Sequence[Record]) -> str:
 
 
 def _cells(frame: pd.DataFrame, row: str) -> dict[str, str]:
-    own = frame[frame["name"] == row]
-    cells = {"row": f"`{row}`", "seeds": str(len(own))}
+    runs = frame[frame["name"] == row]
+    cells = {"row": f"`{row}`", "seeds": str(len(runs))}
     for measure, (heading, digits) in MEASURES.items():
-        cells[heading] = spread_text(own[measure], digits)
+        cells[heading] = spread_text(runs[measure], digits)
         less = (
             ""
             if row == JOINT

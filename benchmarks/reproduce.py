@@ -73,25 +73,29 @@ def main(
         click.echo(f"Page: {write_page(results, DOCS)}")
         return
     try:
-        found = SCALES[scale]
-        known = {dataset: Place(folder, label) for dataset, folder, label in places}
-        if unknown := set(known) - set(DATASET_NAMES):
+        chosen_scale = SCALES[scale]
+        data_places = {
+            dataset: Place(folder, label) for dataset, folder, label in places
+        }
+        if unknown := set(data_places) - set(DATASET_NAMES):
             raise SettingsError(
                 f"--data: unknown dataset {min(unknown)!r}; known:"
                 f" {', '.join(DATASET_NAMES)}"
             )
-        bench = Bench(found, known, work, device)
+        bench = Bench(chosen_scale, data_places, work, device)
         searches, trainings, timings = tasks_of(
-            bench, TABLES[table], seeds or found.seeds
+            bench, TABLES[table], seeds or chosen_scale.seeds
         )
         for tasks, at_a_time in ((searches, jobs), (trainings, jobs), (timings, 1)):
             carry_out(tasks, store_of(results, QUESTION), device, at_a_time, dry_run)
     except HbaError as error:
         raise click.ClickException(str(error)) from None
     if not dry_run:
-        click.echo(f"{TABLES[table].title}, scale {found.name}")
+        click.echo(f"{TABLES[table].title}, scale {chosen_scale.name}")
         click.echo(
-            markdown(cell_table(TABLES[table], by_scale(results).get(found.name, {})))
+            markdown(
+                cell_table(TABLES[table], by_scale(results).get(chosen_scale.name, {}))
+            )
         )
 
 

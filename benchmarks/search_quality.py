@@ -79,13 +79,19 @@ class Where:
         seeds: Sequence[int],
         epochs: int | None,
         baselines_of: str = DEFAULT,
-        **further: Any,
+        **settings: Any,
     ) -> Iterator[tuple[str, SearchTask]]:
-        """Yield rows with their searches; a baseline has the search of `baselines_of`.
-        further: settings.
+        """Yield rows with their searches.
 
         The order is seed by seed, so that an interrupted suite has all rows for the
         same seeds.
+
+        Args:
+            rows: Names of the rows.
+            seeds: The seeds of each row.
+            epochs: Epochs of the searches; None for those of the bed.
+            baselines_of: The candidate whose search a baseline has.
+            **settings: Settings that override those of the bed.
         """
         bed = find_bed(self.bed, self.data)
         length = {} if epochs is None else {"epochs": epochs}
@@ -98,7 +104,7 @@ class Where:
                         candidate,
                         seed,
                         self.work,
-                        **further,
+                        **settings,
                         **length,
                         device=self.device,
                     ),
@@ -145,7 +151,11 @@ def find_planted(
     shared = {**find_bed(place.bed, place.data).planted, "validate_every": length}
     searches = place.searches(words(names), range(seeds), length, **shared)
     kept = place.carry_out(
-        [planted(one, problem) for _, one in searches for problem in words(problems)],
+        [
+            planted(search, problem)
+            for _, search in searches
+            for problem in words(problems)
+        ],
         "planted",
     )
     if kept:
@@ -178,9 +188,11 @@ def verdict(seeds: int | None, **where: Any) -> None:
         if place.dry_run
         else plan_noted(plan.model_dump(mode="json"), PLAN)
     )
-    found = place.searches(rows, numbers, plan.epochs, baselines_of=plan.of)
+    searches = place.searches(rows, numbers, plan.epochs, baselines_of=plan.of)
     kept = place.carry_out(
-        [row_task(row, search, tested=True) for row, search in found], "verdict", noted
+        [row_task(row, search, tested=True) for row, search in searches],
+        "verdict",
+        noted,
     )
     if kept:
         click.echo(markdown(verdict_table(kept, plan.of)))

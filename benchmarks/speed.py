@@ -94,9 +94,10 @@ def throughput(
         if times
         else f"{peer_table(rounds, seconds)}\n\n{NOTES.read_text(encoding='utf-8')}"
     )
-    made = {**made_by(torch.device("cpu")), "n_threads": threads}
+    machine = {**made_by(torch.device("cpu")), "n_threads": threads}
     click.echo(
-        f"{hardware_of(made)}; {rounds} rounds of {seconds:g} s; {made['packages']}"
+        f"{hardware_of(machine)}; {rounds} rounds of {seconds:g} s;"
+        f" {machine['packages']}"
     )
     if json_file is not None:
         json_file.write_text(json.dumps(times), encoding="utf-8")

@@ -30,20 +30,21 @@ Reached = Literal["weights", "images", "nothing"]
 class Floor:
     """The floor of one algorithm, in passes of the plain network, without augmentation
     and hyper-layers.
-
-    settings: settings of the search. trainings: forward and backward passes of a
-    training step. forwards: further forward passes of a training step. validates: what
-    the gradient of the validation loss in a lambda step has to reach: the weights; the
-    input of each layer, where it goes through the weights to lambda; or nothing, if
-    only the loss is computed. rewards: forward passes of the training batch in a lambda
-    step.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the search."""
     trainings: int = 1
+    """Forward and backward passes of a training step."""
     forwards: int = 0
+    """Further forward passes of a training step."""
     validates: Reached = "weights"
+    """What the gradient of the validation loss in a lambda step has to reach: the
+    weights; the input of each layer, where it goes through the weights to lambda; or
+    nothing, if only the loss is computed.
+    """
     rewards: int = 0
+    """Forward passes of the training batch in a lambda step."""
     why: str = field(default="", compare=False)
 
 
@@ -181,12 +182,12 @@ def _gradient(
     if reached == "nothing":
         _forward(network, images, 1)
         return
-    wanted = (
+    inputs = (
         [images := images.detach().requires_grad_()]
         if reached == "images"
         else list(network.parameters())
     )
-    torch.autograd.grad(F.cross_entropy(network(images), labels), wanted)
+    torch.autograd.grad(F.cross_entropy(network(images), labels), inputs)
 
 
 def _forward(network: nn.Module, images: Tensor, n_passes: int) -> None:

@@ -28,10 +28,12 @@ Data = TypeVar("Data")
 
 @dataclass(frozen=True)
 class Place:
-    """data: a name or folder, as for `hba search`. label: its name in tables."""
+    """Images for a benchmark, and how tables call them."""
 
     data: str
+    """A name or folder, as for `hba search`."""
     label: str
+    """The name of the data in tables."""
 
 
 class View(Protocol):
@@ -58,15 +60,20 @@ class Images:
         ablation: Sizes | None = None,
         view: View | None = None,
     ) -> SearchData:
-        """The data of a search. ablation: sizes of the three-way split; None for hba's
-        own split, the only one with a view.
+        """Read the data of a search.
+
+        Args:
+            config: The settings of the search.
+            ablation: Sizes of the three-way split; None for hba's own split, the only
+                one with a view.
+            view: Changes the images.
         """
         device = find_device(config.device)
         if ablation is None:
             key = ("search", *_read_by(config), view)
             change = view.of_search if view else None
             return self._once(
-                key, lambda: _viewed(load_search_data(config), change).to(device)
+                key, lambda: _apply_view(load_search_data(config), change).to(device)
             )
         train, val, _ = self._three_parts(config, ablation)
         return SearchData(config.data, find_source(config).class_names, train, val).to(
@@ -89,14 +96,15 @@ class Images:
             key = ("training", *_read_by(config), view)
             change = view.of_training if view else None
             return self._once(
-                key, lambda: _viewed(load_evaluation_data(config), change).to(device)
+                key,
+                lambda: _apply_view(load_evaluation_data(config), change).to(device),
             )
         train, val, held_out = self._three_parts(config, ablation)
-        both = LabelledImages(
+        all_images = LabelledImages(
             torch.cat([train.images, val.images]), torch.cat([train.labels, val.labels])
         )
         return EvaluationData(
-            config.data, find_source(config).class_names, both, held_out
+            config.data, find_source(config).class_names, all_images, held_out
         ).to(device)
 
     def _three_parts(
@@ -110,15 +118,15 @@ class Images:
     def _once(self, key: tuple[Any, ...], read: Callable[[], Data]) -> Data:
         if key not in self._read:
             self._read[key] = read()
-        known: Data = self._read[key]
-        return known
+        data: Data = self._read[key]
+        return data
 
 
 IMAGES = Images()
 """The images of this process."""
 
 
-def _viewed(data: Data, change: Callable[[Data], Data] | None) -> Data:
+def _apply_view(data: Data, change: Callable[[Data], Data] | None) -> Data:
     return data if change is None else change(data)
 
 
@@ -126,24 +134,24 @@ def _read_by(config: SearchConfig | EvaluationConfig) -> tuple[Any, ...]:
     """The settings that decide which images are read, and on which device they are
     kept.
     """
-    of_data = DataConfig.make(
+    data_config = DataConfig.make(
         {name: getattr(config, name) for name in DataConfig.model_fields}
     )
-    return of_data, config.baseline_augmentation(), config.device
+    return data_config, config.baseline_augmentation(), config.device
 
 
 def _split(config: DataConfig, sizes: Sizes) -> tuple[LabelledImages, ...]:
     from sklearn.model_selection import train_test_split
 
     pool = find_source(config).train
-    rest = np.arange(len(pool.labels))
+    remaining = np.arange(len(pool.labels))
     parts = []
     for size in sizes:
-        part = rest
-        if size < len(rest):
-            labels = pool.labels[rest]
-            part, rest = train_test_split(
-                rest, train_size=size, stratify=labels, random_state=SPLIT_SEED
+        chosen = remaining
+        if size < len(remaining):
+            labels = pool.labels[remaining]
+            chosen, remaining = train_test_split(
+                remaining, train_size=size, stratify=labels, random_state=SPLIT_SEED
             )
-        parts.append(pool.take(np.sort(part)).read())
+        parts.append(pool.take(np.sort(chosen)).read())
     return tuple(parts)

@@ -11,10 +11,10 @@ from common.records import RESULTS
 from hba.errors import HbaError
 
 Command = TypeVar("Command", bound=Callable[..., None])
-DATA_FOLDER, CIFAR_FOLDER = "HBA_DATA", "cifar10-jpeg"
-"""An environment variable that names the folder of data sets, and the folder of the
-CIFAR-10 copy in it.
-"""
+DATA_FOLDER = "HBA_DATA"
+"""An environment variable that names the folder of data sets."""
+CIFAR_FOLDER = "cifar10-jpeg"
+"""The folder of the CIFAR-10 copy in the folder of data sets."""
 
 DATA = click.option(
     "--data",

@@ -40,13 +40,20 @@ def fill_page(name: str, mark: str, docs: Path, table: str) -> None:
     path = docs / f"{name}.md"
     begin = f"<!-- {mark}: begin -->"
     end = f"<!-- {mark}: end -->"
-    before, rest = path.read_text(encoding="utf-8").split(begin)
-    write_text(path, f"{before}{begin}\n{table}\n{end}{rest.split(end)[1]}")
+    before, after = path.read_text(encoding="utf-8").split(begin)
+    write_text(path, f"{before}{begin}\n{table}\n{end}{after.split(end)[1]}")
 
 
 def only_while(holds: bool | None, sentence: str) -> str:
-    """Return the sentence. Raises ClaimError if the records contradict it; None means
-    that they do not say.
+    """Return the sentence.
+
+    Args:
+        holds: Whether the records support the sentence; None means that they do not
+            say.
+        sentence: A sentence of a page.
+
+    Raises:
+        ClaimError: If the records contradict the sentence.
     """
     if holds is False:
         raise ClaimError(

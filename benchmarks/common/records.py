@@ -35,20 +35,21 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True)
 class Run:
-    """A run, described independently of the machine.
-
-    name: name of the candidate, row or search. dataset: the name of the images in
-    records. settings: JSON values. further: everything else that decides the results.
-    generation: counts the changes of the program after which the same seed draws other
-    numbers; runs of an earlier generation are kept but not continued.
-    """
+    """A run, described independently of the machine."""
 
     name: str
+    """Name of the candidate, row or search."""
     dataset: str
+    """The name of the images in records."""
     settings: Settings
+    """JSON values."""
     seed: int
     further: Mapping[str, Any] = field(default_factory=dict)
+    """Everything else that decides the results."""
     generation: int = 1
+    """Counts the changes of the program after which the same seed draws other numbers;
+    runs of an earlier generation are kept but not continued.
+    """
 
     @property
     def digest(self) -> str:
@@ -71,11 +72,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Record:
-    """A run, its results, and the hardware, versions and commit that produced them."""
+    """A run and its results."""
 
     run: Run
     results: Results
     made_by: Mapping[str, Any]
+    """The hardware, versions and commit that produced the results."""
 
     def as_line(self) -> str:
         parts = {
@@ -140,11 +142,18 @@ def made_by(device: torch.device) -> dict[str, Any]:
 
 
 def plan_noted(plan: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
-    """The plan as records keep it: its entries, and the commit that last changed its
-    file (None outside git).
+    """Return the plan as records keep it.
 
-    Raises SettingsError if the file has uncommitted changes, because a plan is stated
-    before it is run.
+    Args:
+        plan: The entries of the plan.
+        path: The file of the plan.
+
+    Returns:
+        The entries, and the commit that last changed the file (None outside git).
+
+    Raises:
+        SettingsError: If the file has uncommitted changes, because a plan is stated
+            before it is run.
     """
     try:
         file = str(path.resolve())

@@ -34,36 +34,46 @@ def carry_out(
     dry_run: bool,
     noted: Mapping[str, Any] = NOTHING_ELSE,
 ) -> list[Record]:
-    """Run the tasks that are not stored yet and return all stored records, in the order
-    of the tasks.
+    """Run the tasks that are not stored yet.
 
-    noted: entries that each new record keeps in addition to the machine that made it.
     Each record is stored as soon as its run ends. A task that fails is reported and
-    does not stop the others. A dry run only says how many are missing.
+    does not stop the others.
+
+    Args:
+        tasks: Runs to do, unless their records are stored.
+        store: Where the records are.
+        device: The device that computes.
+        jobs: Number of tasks at a time.
+        dry_run: Only say how many runs are missing.
+        noted: Entries that each new record keeps in addition to the machine that made
+            it.
+
+    Returns:
+        All stored records of the tasks, in the order of the tasks.
     """
-    known = store.by_key()
-    missing = [task for task in tasks if task.run.key not in known]
+    stored = store.by_key()
+    missing = [task for task in tasks if task.run.key not in stored]
     click.echo(f"{len(missing)} of {len(tasks)} runs to do")
     if dry_run:
         return []
-    made = made_by(find_device(device))
-    for number, (task, outcome) in enumerate(in_parallel(missing, jobs), 1):
-        name = f"[{number}/{len(missing)}] {_described(task.run)}"
+    machine = made_by(find_device(device))
+    for number, (task, outcome) in enumerate(run_in_parallel(missing, jobs), 1):
+        name = f"[{number}/{len(missing)}] {_describe(task.run)}"
         if isinstance(outcome, str):
             click.echo(f"{name}: {outcome}", err=True)
             continue
-        store.add(Record(task.run, outcome, {**made, **noted}))
+        store.add(Record(task.run, outcome, {**machine, **noted}))
         rounded = {
             name: round(value, 3)
             for name, value in outcome.items()
             if isinstance(value, float)
         }
         click.echo(f"{name}: {rounded}")
-    known = store.by_key()
-    return [known[task.run.key] for task in tasks if task.run.key in known]
+    stored = store.by_key()
+    return [stored[task.run.key] for task in tasks if task.run.key in stored]
 
 
-def in_parallel(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Outcome]]:
+def run_in_parallel(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Outcome]]:
     """Yield each task with its outcome as it ends. Tasks have one thread each; a single
     job runs in this process.
     """
@@ -83,6 +93,6 @@ def _outcome(number: int, task: Task) -> tuple[int, Outcome]:
         return number, str(error)
 
 
-def _described(run: Run) -> str:
-    further = (value for value in run.further.values() if isinstance(value, str))
-    return ", ".join([run.name, *further, f"seed {run.seed}"])
+def _describe(run: Run) -> str:
+    details = (value for value in run.further.values() if isinstance(value, str))
+    return ", ".join([run.name, *details, f"seed {run.seed}"])

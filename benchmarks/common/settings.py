@@ -92,7 +92,12 @@ def kept_settings(config: Any) -> dict[str, Any]:
 
 
 def is_neutral(name: str, value: Any) -> bool:
-    """Whether the setting has its neutral value. value: as a JSON or a Python value."""
+    """Return whether a setting has its neutral value.
+
+    Args:
+        name: The name of the setting.
+        value: A JSON or a Python value.
+    """
     return name in NEUTRAL and NEUTRAL[name] == (
         list(value) if isinstance(value, tuple) else value
     )
@@ -102,11 +107,10 @@ def decisive(settings: Settings) -> dict[str, Any]:
     """The settings that the algorithm reads and that are not neutral; equal for runs
     that do the same.
     """
-    kind = ALGORITHMS.get(settings.get("algorithm", ""))
-    idle = {
-        *WITHOUT_EFFECT,
-        *(() if kind is None else ALGORITHM_SETTINGS - kind.model_fields.keys()),
-    }
+    algorithm = ALGORITHMS.get(settings.get("algorithm", ""))
+    idle = {*WITHOUT_EFFECT}
+    if algorithm is not None:
+        idle |= ALGORITHM_SETTINGS - algorithm.model_fields.keys()
     return {
         name: value
         for name, value in settings.items()
@@ -118,10 +122,10 @@ def without_data(config: SearchConfig) -> dict[str, Any]:
     """The settings that the algorithm reads, for a search on images that are already in
     memory.
     """
-    found = {
+    kept = {
         name: value
         for name, value in config.flat().items()
         if name not in DataConfig.model_fields
     }
     # The class, because a name does not identify an algorithm that is not part of hba.
-    return {**found, "algorithm": type(config.algorithm)}
+    return {**kept, "algorithm": type(config.algorithm)}

@@ -48,7 +48,8 @@ def spread_text(values: Iterable[float], digits: int = 2) -> str:
 def ratio_text(numerators: Sequence[float], denominators: Sequence[float]) -> str:
     """Mean ± standard deviation of the ratios, paired by round."""
     return spread_text(
-        one / other for one, other in zip(numerators, denominators, strict=True)
+        numerator / other
+        for numerator, other in zip(numerators, denominators, strict=True)
     )
 
 
@@ -72,32 +73,32 @@ def difference(
 
     The frame has runs of one dataset and length.
     """
-    ours, others = (
-        table[table["name"] == one].set_index("seed")[measure].to_dict()
-        for one in (name, minus)
+    ours, theirs = (
+        table[table["name"] == row].set_index("seed")[measure].to_dict()
+        for row in (name, minus)
     )
-    return PairedDifference.of(ours, minus=others)
+    return PairedDifference.of(ours, minus=theirs)
 
 
-def sign_of(found: PairedDifference | None) -> int:
+def sign_of(paired: PairedDifference | None) -> int:
     """-1 or 1 if the interval lies below or above zero; 0 if no difference is shown."""
-    if found is None or found.interval is None:
+    if paired is None or paired.interval is None:
         return 0
-    return int(found.interval[0] > 0) - int(found.interval[1] < 0)
+    return int(paired.interval[0] > 0) - int(paired.interval[1] < 0)
 
 
-def difference_text(found: PairedDifference | None, digits: int = 2) -> str:
+def difference_text(paired: PairedDifference | None, digits: int = 2) -> str:
     """`-0.66 (-1.12 to -0.19)`: the mean and its 95 % t-interval."""
-    if found is None:
+    if paired is None:
         return NOTHING
     interval = (
         ""
-        if found.interval is None
+        if paired.interval is None
         else " ({:+.{digits}f} to {:+.{digits}f})".format(
-            *found.interval, digits=digits
+            *paired.interval, digits=digits
         )
     )
-    return f"{found.mean:+.{digits}f}{interval}"
+    return f"{paired.mean:+.{digits}f}{interval}"
 
 
 def hardware_of(made_by: Mapping[str, Any]) -> str:
@@ -112,6 +113,6 @@ def origin(records: Iterable[Record]) -> str:
     made_by = [record.made_by for record in records]
     hardware = "; ".join(sorted(set(map(hardware_of, made_by))))
     commits = ", ".join(
-        sorted({f"`{made['commit']}`" for made in made_by if "commit" in made})
+        sorted({f"`{machine['commit']}`" for machine in made_by if "commit" in machine})
     )
     return f"Hardware: {hardware}." + (f" Commit: {commits}." if commits else "")

@@ -36,19 +36,22 @@ Further = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class SearchTask:
-    """A policy search. label: the name of the images in records. work: the folder of
-    run folders, which can be made again; without it, only the record is kept. further:
-    what decides the results besides config. ablation: sizes of the three-way split.
-    view: changes the images after they are read; `further` or the label says so too.
-    """
+    """A policy search."""
 
     name: str
     label: str
+    """The name of the images in records."""
     config: SearchConfig
     work: Path | None = None
+    """The folder of run folders, which can be made again; without it, only the record
+    is kept.
+    """
     further: Further = field(default_factory=dict)
+    """What decides the results besides `config`."""
     ablation: Sizes | None = None
+    """Sizes of the three-way split."""
     view: View | None = None
+    """Changes the images after they are read; `further` or the label says so too."""
 
     @property
     def run(self) -> Run:
@@ -95,9 +98,9 @@ class SearchTask:
             return self._new_schedule()
 
     def _new_schedule(self) -> Schedule:
-        found = self._searched().schedule
-        assert found is not None
-        return found
+        schedule = self._searched().schedule
+        assert schedule is not None
+        return schedule
 
     def _searched(self) -> hba.SearchResult:
         """Resume an interrupted search; for a finished one, only return its result."""
@@ -133,15 +136,14 @@ def results_of(search: hba.SearchResult) -> Results:
 
 @dataclass(frozen=True)
 class TrainingTask:
-    """A training of a fresh network as in hba.evaluate, with the schedule of a search
-    or without one.
-    """
+    """A training of a fresh network as in hba.evaluate."""
 
     name: str
     label: str
     config: EvaluationConfig
     seed: int
     search: SearchTask | None = None
+    """The search whose schedule is used; None for no schedule."""
     further: Further = field(default_factory=dict)
     ablation: Sizes | None = None
     view: View | None = None
@@ -178,7 +180,8 @@ class TrainingTask:
         """Train, and return error and loss after the last epoch, and the seconds of the
         training without the search.
         """
-        (config, augmentation), data = self.augmented(), self.data
+        config, augmentation = self.augmented()
+        data = self.data
         began = time.monotonic()
         trained = self.trained(config, data, augmentation)
         seconds = time.monotonic() - began
@@ -186,12 +189,12 @@ class TrainingTask:
         error, loss = (
             f"{self.measured_on}_{quantity}" for quantity in ("error_percent", "loss")
         )
-        of_training = {
+        training_results = {
             error: measured.error_percent,
             loss: measured.loss,
             "seconds": seconds,
         }
-        return {**of_training, **self.further_results(trained, data)}
+        return {**training_results, **self.further_results(trained, data)}
 
     def trained(
         self, config: EvaluationConfig, data: EvaluationData, augmentation: Augmentation
@@ -222,8 +225,8 @@ def seconds_in_turns(
     of them.
     """
     seconds = {
-        one.name: search_seconds_per_step(one.config, one.data, measured)
-        for one in searches
+        search.name: search_seconds_per_step(search.config, search.data, measured)
+        for search in searches
     }
     if floor_of is not None:
         seconds[FLOOR] = bare_seconds_per_step(

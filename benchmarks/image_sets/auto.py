@@ -29,8 +29,14 @@ from hba.schedule.recipes import RECIPES
 from hba.utils.settings import Settings
 from image_sets.runs import BALANCED, CIFAR, SETS, folder_of, unpacked
 
-BEFORE, AUTO, BEST, UNEVEN = "auto", "auto-pretrained", "best recipe", "cifar10-uneven"
-"""The questions of the records: of runs before pretrained networks, and since."""
+BEFORE = "auto"
+"""The question of the records of runs before pretrained networks."""
+AUTO = "auto-pretrained"
+"""The question of the records of runs since pretrained networks."""
+BEST = "best recipe"
+"""The column of the recipe with the lowest error."""
+UNEVEN = "cifar10-uneven"
+"""The set of CIFAR-10 images with uneven classes."""
 AUTO_SETS = tuple(UNEVEN if name == CIFAR else name for name in SETS)
 OF_UNEVEN = {
     "airplane": 300,
@@ -62,15 +68,15 @@ class AutoPlan(Settings):
 def uneven_folder(work: Path) -> str:
     """The folder of six classes of CIFAR-10, which is unpacked if it is missing."""
     return unpacked(
-        work / "sets" / UNEVEN, f"{CIFAR_FOLDER}.tar.xz", of_uneven, inside="train"
+        work / "sets" / UNEVEN, f"{CIFAR_FOLDER}.tar.xz", keep_uneven, inside="train"
     )
 
 
-def of_uneven(file: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+def keep_uneven(file: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
     """A filter for tarfile. The names of images are train/<class>/NNNN.jpg."""
-    part, *names = Path(file.name).parts
+    split, *names = Path(file.name).parts
     n_images = OF_UNEVEN.get(names[0] if names else "", 0)
-    is_kept = part == "train" and (
+    is_kept = split == "train" and (
         not names
         or (n_images and (file.isdir() or int(Path(file.name).stem) < n_images))
     )
@@ -118,8 +124,8 @@ class AutoTask:
             ]
             # A user does not set the threads of a benchmark.
             environment = {
-                name: one
-                for name, one in os.environ.items()
+                name: value
+                for name, value in os.environ.items()
                 if name != "OMP_NUM_THREADS"
             }
             began = time.monotonic()
@@ -142,28 +148,32 @@ class AutoTask:
         policies = {FOUND: str(folder / "search" / POLICY_NAME)}
         beside = [*names[1:], *(name for name in self.rows if name not in names)]
         # Of a run without a search, there is no policy.
-        first, *others = [policies.get(name, name) for name in (names[0], *beside)]
-        others = [
+        first, *other_policies = [
+            policies.get(name, name) for name in (names[0], *beside)
+        ]
+        other_policies = [
             name
-            for name in others
+            for name in other_policies
             if name not in policies.values() or Path(name).exists()
         ]
         seeds = max(self.seeds, int(record["test_seeds"]))
-        how: dict[str, Any] = {
+        options: dict[str, Any] = {
             "out": evaluation,
             "resume": True,
             "config": evaluation,
             "jobs": os.cpu_count(),
         }
-        found = hba.evaluate(first, data, against=others, seeds=seeds, **how)
+        result = hba.evaluate(
+            first, data, against=other_policies, seeds=seeds, **options
+        )
         balanced = self.dataset == BALANCED
         return {
             "seconds": float((folder / "seconds").read_text()),
             "errors": {
-                row.name: errors_of(row, balanced=balanced) for row in found.rows
+                row.name: errors_of(row, balanced=balanced) for row in result.rows
             },
-            "settings": {name: found.settings[name] for name in SHOWN},
-            "test_images": found.test_images,
+            "settings": {name: result.settings[name] for name in SHOWN},
+            "test_images": result.test_images,
             **{
                 name: record[name]
                 for name in ("chosen", "plan", "rows", "n_jobs", "candidates", "linear")
@@ -173,21 +183,21 @@ class AutoTask:
 
 def errors_of(row: EvaluationRow, *, balanced: bool) -> list[float]:
     """The test error of each seed in per cent; if balanced, the mean over classes."""
-    found = row.by_seed("balanced_accuracy" if balanced else "test_error")
-    return [100 - one if balanced else one for one in found.values()]
+    by_seed = row.by_seed("balanced_accuracy" if balanced else "test_error")
+    return [100 - percent if balanced else percent for percent in by_seed.values()]
 
 
 def auto_tasks(
     plan: AutoPlan, sets: Sequence[str], budgets: Iterable[int], work: Path
 ) -> list[AutoTask]:
     """The runs. Rows are trained beside those of the longest budget."""
-    of_budget = {
+    settings_by_budget = {
         minutes: (plan.rows, plan.seeds) if minutes == max(plan.budgets) else ((), 1)
         for minutes in budgets
     }
     return [
-        AutoTask(name, minutes, *how, work)
-        for minutes, how in of_budget.items()
+        AutoTask(name, minutes, *settings, work)
+        for minutes, settings in settings_by_budget.items()
         for name in sets
     ]
 
@@ -195,65 +205,69 @@ def auto_tasks(
 def auto_table(
     records: Sequence[Record], before: Sequence[Record], plan: AutoPlan, minutes: int
 ) -> pd.DataFrame:
-    """A row for each set: the network, the choice, and mean test errors in per cent.
-    before: of earlier runs.
+    """Return the network, the choice, and mean test errors in per cent of each set.
+
+    Args:
+        records: Records of the runs.
+        before: Records of earlier runs.
+        plan: Names the rows with errors.
+        minutes: The budget of the runs that are shown.
+
+    Returns:
+        A row for each set.
     """
     runs, earlier = (
         {
-            one.run.dataset: one.results
-            for one in of_runs
-            if one.run.further["minutes"] == minutes
+            record.run.dataset: record.results
+            for record in run_records
+            if record.run.further["minutes"] == minutes
         }
-        for of_runs in (records, before)
+        for run_records in (records, before)
     )
-    found = list[dict[str, str]]()
+    lines = list[dict[str, str]]()
     means = list[dict[str, float]]()
-    for name, one in ((name, runs[name]) for name in AUTO_SETS if name in runs):
-        settings = one["settings"]
-        errors = mean_errors(one)
+    for name, results in ((name, runs[name]) for name in AUTO_SETS if name in runs):
+        settings = results["settings"]
+        errors = mean_errors(results)
         linear = [
             layer
-            for layer in one.get("linear", ())
+            for layer in results.get("linear", ())
             if layer["test_percent"] is not None
         ]
-        of_linear = [
+        linear_errors = [
             layer["balanced_percent" if name == BALANCED else "test_percent"]
             for layer in linear
         ]
         rows = dict.fromkeys(["none", "randaugment", *plan.rows])
-        of_rows = {
-            AUTO_COLUMN: errors[one["chosen"]],
-            **({LINEAR: of_linear[0]} if of_linear else {}),
-            **(
-                {"before": mean_errors(earlier[name])[earlier[name]["chosen"]]}
-                if name in earlier
-                else {}
-            ),
-            **{row: errors[row] for row in rows if row in errors},
-        }
+        row_errors = {AUTO_COLUMN: errors[results["chosen"]]}
+        if linear_errors:
+            row_errors[LINEAR] = linear_errors[0]
+        if name in earlier:
+            row_errors["before"] = mean_errors(earlier[name])[earlier[name]["chosen"]]
+        row_errors |= {row: errors[row] for row in rows if row in errors}
         best = min(error for row, error in errors.items() if row in RECIPES)
-        means.append({**of_rows, BEST: best})
+        means.append({**row_errors, BEST: best})
         network = (
             f"{settings['model']}"
             f" ({'pretrained' if settings.get('pretrained') else 'random weights'})"
         )
-        found.append(
+        lines.append(
             {
                 "set": name,
                 "trained": (
                     f"{network}, {settings['image_size']} pixels, {settings['epochs']}"
                     " epochs"
                 ),
-                "chosen": one["chosen"],
-                **{row: f"{error:.1f}" for row, error in of_rows.items()},
-                f"{AUTO_COLUMN} minus {BEST}": f"{of_rows[AUTO_COLUMN] - best:+.1f}",
-                "seeds": str(len(one["errors"][one["chosen"]])),
-                "minutes": f"{one['seconds'] / 60:.1f}",
+                "chosen": results["chosen"],
+                **{row: f"{error:.1f}" for row, error in row_errors.items()},
+                f"{AUTO_COLUMN} minus {BEST}": f"{row_errors[AUTO_COLUMN] - best:+.1f}",
+                "seeds": str(len(results["errors"][results["chosen"]])),
+                "minutes": f"{results['seconds'] / 60:.1f}",
             }
         )
     if len(means) == len(AUTO_SETS):
         mean = pd.DataFrame(means).mean(skipna=False)
-        of_mean = {
+        mean_texts = {
             row: f"{error:.1f}"
             for row, error in mean.items()
             if row != BEST and error == error
@@ -261,8 +275,8 @@ def auto_table(
         difference = {
             f"{AUTO_COLUMN} minus {BEST}": f"{mean[AUTO_COLUMN] - mean[BEST]:+.1f}"
         }
-        found.append({"set": f"mean of {len(means)}", **of_mean, **difference})
-    return pd.DataFrame(found).fillna(NOTHING)
+        lines.append({"set": f"mean of {len(means)}", **mean_texts, **difference})
+    return pd.DataFrame(lines).fillna(NOTHING)
 
 
 def choice_table(records: Sequence[Record], plan: AutoPlan) -> pd.DataFrame:
@@ -270,18 +284,18 @@ def choice_table(records: Sequence[Record], plan: AutoPlan) -> pd.DataFrame:
     per cent, and below it the difference to no augmentation, paired by seed, with its
     95 % t-interval.
     """
-    found = []
-    for name, one in ((one.run.dataset, one.results) for one in records):
-        if not one["settings"].get("pretrained") or len(errors := one["errors"]) <= len(
-            ALWAYS
-        ):
+    rows = []
+    for name, results in ((record.run.dataset, record.results) for record in records):
+        if not results["settings"].get("pretrained") or len(
+            errors := results["errors"]
+        ) <= len(ALWAYS):
             continue
         by_seed = {
             row: dict(enumerate(errors[row])) for row in plan.rows if row in errors
         }
         differences = {
-            row: PairedDifference.of(own, minus=by_seed["none"])
-            for row, own in by_seed.items()
+            row: PairedDifference.of(errors, minus=by_seed["none"])
+            for row, errors in by_seed.items()
             if row != "none"
         }
         below = {
@@ -292,7 +306,7 @@ def choice_table(records: Sequence[Record], plan: AutoPlan) -> pd.DataFrame:
             )
             for row in by_seed
         }
-        found.append(
+        rows.append(
             {
                 "set": name,
                 **{
@@ -300,7 +314,7 @@ def choice_table(records: Sequence[Record], plan: AutoPlan) -> pd.DataFrame:
                 },
             }
         )
-    return pd.DataFrame(found).fillna(NOTHING)
+    return pd.DataFrame(rows).fillna(NOTHING)
 
 
 def mean_errors(results: Results) -> dict[str, float]:

@@ -77,9 +77,9 @@ def draw_overview(records: Iterable[Record], work: Path, out: Path) -> None:
     import matplotlib.pyplot as plt
 
     runs = {
-        one.run.dataset: one.results
-        for one in records
-        if one.run.further["minutes"] == MINUTES
+        record.run.dataset: record.results
+        for record in records
+        if record.run.further["minutes"] == MINUTES
     }
     heights = [*[1.4] * len(STRIPS), 0.9 + 0.3 * len(runs)]
     figure = plt.figure(figsize=(8, sum(heights)), dpi=150, layout="constrained")
@@ -118,10 +118,10 @@ def draw_strip(
         schedule, fill=tuple((image / 255).mean(dim=(1, 2)).tolist())
     )
     copies = next(augmented_copies(filled, [image], epoch=0, n_copies=N_COPIES, seed=0))
-    for place, (panel, one) in enumerate(
+    for place, (panel, picture) in enumerate(
         zip(row, [image / 255, *(copy for copy, _ in copies)], strict=True)
     ):
-        panel.imshow(shown(one).permute(1, 2, 0).numpy())
+        panel.imshow(shown(picture).permute(1, 2, 0).numpy())
         panel.set(xticks=[], yticks=[])
         panel.spines[:].set_color("#12805c" if place == 0 else "#cccccc")
         panel.spines[:].set_linewidth(3 if place == 0 else 1)
@@ -131,10 +131,12 @@ def draw_errors(panel: "Axes", runs: Mapping[str, Results]) -> None:
     """Mean test errors of each set."""
     names = [name for name in AUTO_SETS if name in runs]
     for height, name in enumerate(reversed(names)):
-        found = runs[name]
-        errors = {row: fmean(of_seeds) for row, of_seeds in found["errors"].items()}
+        results = runs[name]
+        errors = {
+            row: fmean(seed_errors) for row, seed_errors in results["errors"].items()
+        }
         best = min(error for row, error in errors.items() if row in RECIPES)
-        means = [errors["none"], errors["randaugment"], best, errors[found["chosen"]]]
+        means = [errors["none"], errors["randaugment"], best, errors[results["chosen"]]]
         panel.plot(
             [min(means), max(means)], [height, height], color="#dddddd", zorder=1
         )

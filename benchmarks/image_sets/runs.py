@@ -83,7 +83,11 @@ OPERATIONS = {
 }
 TYPICAL = {
     **TURNS,
-    **{name: how for of_race in RACE_GROUPS.values() for name, how in of_race.items()},
+    **{
+        name: settings
+        for groups in RACE_GROUPS.values()
+        for name, settings in groups.items()
+    },
 }
 GROUPS = {
     group: {name: TYPICAL[name] for name in names.split(",")}
@@ -95,17 +99,23 @@ of each.
 
 
 def searches(
-    name: str, seeds: Iterable[int], work: Path, device: str, **further: Any
+    name: str, seeds: Iterable[int], work: Path, device: str, **more_settings: Any
 ) -> list[SearchTask]:
-    """Searches on a set with the defaults and SETTINGS. further: settings that override
-    both.
+    """Return searches on a set with the defaults and SETTINGS.
+
+    Args:
+        name: The name of the set.
+        seeds: The seed of each search.
+        work: The folder of run folders.
+        device: The device that computes.
+        **more_settings: Settings that override the defaults and SETTINGS.
     """
     settings = {
         **SETTINGS,
         "train_size": None,
         "val_size": None,
         "device": device,
-        **further,
+        **more_settings,
     }
     bed = Bed(name, None, settings, data=folder_of(name, work))
     return [bed.search_with(SEARCH, seed, work) for seed in seeds]
@@ -124,24 +134,35 @@ def folder_of(name: str, work: Path) -> str:
 
 
 def unpacked(folder: Path, archive: str, kept: Any, inside: str = "") -> str:
-    """Unpack the contents of `inside` of an archive as the folder, if it is missing.
-    kept: a filter for tarfile.
+    """Unpack an archive as the folder, if the folder is missing.
+
+    Args:
+        folder: The folder to make.
+        archive: The archive, relative to the folder HBA_DATA.
+        kept: A filter for tarfile.
+        inside: The folder of the archive whose contents are used.
+
+    Returns:
+        The folder.
+
+    Raises:
+        DataError: If the archive cannot be unpacked.
     """
     if not folder.exists():
-        part = folder.with_name(f"{folder.name}.part")
+        unfinished = folder.with_name(f"{folder.name}.part")
         try:
             with tarfile.open(
                 Path(os.environ.get(DATA_FOLDER, "")) / archive
             ) as opened:
-                opened.extractall(part, filter=kept)
+                opened.extractall(unfinished, filter=kept)
         except (OSError, tarfile.TarError) as error:
-            what = (
+            problem = (
                 f"the set {folder.name} cannot be unpacked, set {DATA_FOLDER} to its"
                 f" folder: {error}"
             )
-            raise DataError(what) from None
-        (part / inside).rename(folder)
-        shutil.rmtree(part, ignore_errors=True)
+            raise DataError(problem) from None
+        (unfinished / inside).rename(folder)
+        shutil.rmtree(unfinished, ignore_errors=True)
     return str(folder)
 
 
@@ -157,11 +178,10 @@ def first_of_each_class(file: tarfile.TarInfo, folder: str) -> tarfile.TarInfo |
 
 @dataclass(frozen=True)
 class DomainTask(RowTask):
-    """A training with a schedule, or None for no augmentation; the row `search` uses
-    the schedule of its search.
-    """
+    """A training with a schedule."""
 
     schedule: Schedule | None = None
+    """None for no augmentation; the row `search` uses the schedule of its search."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -184,37 +204,44 @@ class DomainTask(RowTask):
             trained.network, data.test.opened(), preprocessing.measure
         )
         assert trained.test.confusion is not None
-        return {
+        losses = task_of(labels).losses(calibrated(logits, labels), labels)
+        results: dict[str, Any] = {
             f"{self.measured_on}_balanced_error_percent": (
                 100 - trained.test.confusion.balanced_accuracy_percent
             ),
-            f"{self.measured_on}_calibrated_loss": (
-                task_of(labels).losses(calibrated(logits, labels), labels).mean().item()
-            ),
-            **({"search": self._search.do()} if self.name == SEARCH else {}),
+            f"{self.measured_on}_calibrated_loss": losses.mean().item(),
         }
+        if self.name == SEARCH:
+            results["search"] = self._search.do()
+        return results
 
 
 def domain_task(
     name: str, schedule: Schedule | None, search: SearchTask, *, tested: bool = False
 ) -> DomainTask:
-    """The task of a row. tested: train on all training images and measure test images;
-    else on the search's split.
+    """Return the task of a row.
+
+    Args:
+        name: The name of the row.
+        schedule: The schedule of the training; None for no augmentation.
+        search: The search whose settings are used.
+        tested: Train on all training images and measure test images, instead of on the
+            search's split.
     """
-    made = vars(row_task(name, search, tested=tested))
-    of_schedule = (
+    fields = vars(row_task(name, search, tested=tested))
+    schedule_entry = (
         {}
         if name == SEARCH
         else {"augmentation": ScheduleAugmentation(schedule).definition}
     )
-    as_search = {
-        "config": made["config"].model_copy(update={"fast": search.config.fast})
+    config_entry = {
+        "config": fields["config"].model_copy(update={"fast": search.config.fast})
     }
     return DomainTask(
         **{
-            **made,
-            **as_search,
-            "further": made["further"] | of_schedule,
+            **fields,
+            **config_entry,
+            "further": fields["further"] | schedule_entry,
             "schedule": schedule,
         }
     )
@@ -233,7 +260,7 @@ def changed(name: str, group: str, is_on: bool) -> tuple[str, Schedule | None]:
     names = schedule.space.names
     rows = (schedule.values, schedule.spread)
     before, spread = (dict(zip(names, row[0].tolist(), strict=True)) for row in rows)
-    operations = {one.name: one for one in schedule.space.operations}
+    operations = {operation.name: operation for operation in schedule.space.operations}
     values = dict(before)
     for operation, (probability, magnitude) in GROUPS[group].items():
         if is_on or operation in operations:
@@ -245,8 +272,8 @@ def changed(name: str, group: str, is_on: bool) -> tuple[str, Schedule | None]:
         return name, recipe(name)
     space = replace(schedule.space, operations=tuple(operations.values()))
     row, width = (
-        np.array([[found.get(one, 0.0) for one in space.names]])
-        for found in (values, spread)
+        np.array([[numbers.get(column, 0.0) for column in space.names]])
+        for numbers in (values, spread)
     )
-    found = replace(schedule, space=space, values=row, spread=width)
-    return f"{name} {'with' if is_on else 'without'} {group}", found
+    changed_schedule = replace(schedule, space=space, values=row, spread=width)
+    return f"{name} {'with' if is_on else 'without'} {group}", changed_schedule

@@ -25,9 +25,10 @@ LOSS = "val_calibrated_loss"
 ERROR = "error"
 APPLIED = 0.05
 """A search applies an operation if its probability is above this."""
-DRAWS, LEAST_ERROR = 10_000, 0.1
-"""Draws of the bootstrap. Errors below LEAST_ERROR per cent count as that, because a
-ratio to zero says nothing.
+DRAWS = 10_000
+"""Draws of the bootstrap."""
+LEAST_ERROR = 0.1
+"""Errors below this, in per cent, count as this, because a ratio to zero says nothing.
 """
 Frames = Mapping[str, pd.DataFrame]
 """By set, a frame with a row for each run."""
@@ -38,13 +39,13 @@ def frames_of(records: Iterable[Record], measured_on: str) -> Frames:
     set is judged.
     """
     kept = newest(records, lambda run: (run.dataset, run.name))
-    found = {}
+    frames = {}
     for name in SETS:
-        frame = frame_of(one for one in kept if one.run.dataset == name)
+        frame = frame_of(record for record in kept if record.run.dataset == name)
         error = f"{measured_on}_{'balanced_' if name == BALANCED else ''}error_percent"
         if error in frame:
-            found[name] = frame.assign(**{ERROR: frame[error]})
-    return found
+            frames[name] = frame.assign(**{ERROR: frame[error]})
+    return frames
 
 
 def best_recipe(frame: pd.DataFrame) -> str | None:
@@ -64,22 +65,27 @@ def best_recipe(frame: pd.DataFrame) -> str | None:
 
 
 class Pair(NamedTuple):
-    """A set and a group: the difference of trainings with and without the group, and
-    which searches apply it.
-    """
+    """A set and a group of operations."""
 
     name: str
+    """The name of the set."""
     group: str
+    """The name of the group."""
     loss: PairedDifference | None
+    """The difference in loss of trainings with and without the group."""
     error: PairedDifference | None
+    """The difference in error of trainings with and without the group."""
     applied: Sequence[bool]
+    """Which searches apply the group."""
 
     @property
     def agrees(self) -> bool | None:
         """Whether more than half of the searches are right; None if the truth is not
         known or searches are missing.
         """
-        right = [one == (sign_of(self.loss) < 0) for one in self.applied]
+        right = [
+            was_applied == (sign_of(self.loss) < 0) for was_applied in self.applied
+        ]
         return 2 * sum(right) > len(right) if sign_of(self.loss) and right else None
 
     @property
@@ -93,15 +99,18 @@ class Pair(NamedTuple):
 
 
 def pairs_of(frames: Frames, verdict: Frames) -> list[Pair]:
-    """Pairs for the sets whose recipes have run. verdict: frames of runs whose searches
-    are compared with the truth.
+    """Return pairs for the sets whose recipes have run.
+
+    Args:
+        frames: Frames of the runs that tell the truth.
+        verdict: Frames of runs whose searches are compared with the truth.
     """
-    found = []
+    pairs = []
     for name, frame in frames.items():
         best = best_recipe(frame)
         rows = verdict.get(name, pd.DataFrame({"name": []}))
         ends = (
-            [one["end"] for one in rows.loc[rows["name"] == SEARCH, "search"]]
+            [result["end"] for result in rows.loc[rows["name"] == SEARCH, "search"]]
             if "search" in rows
             else []
         )
@@ -110,7 +119,7 @@ def pairs_of(frames: Frames, verdict: Frames) -> list[Pair]:
             loss, error = (
                 difference(frame, on, off, measure) for measure in (LOSS, ERROR)
             )
-            found.append(
+            pairs.append(
                 Pair(
                     name,
                     group,
@@ -119,7 +128,7 @@ def pairs_of(frames: Frames, verdict: Frames) -> list[Pair]:
                     [largest(end, operations) > APPLIED for end in ends],
                 )
             )
-    return found
+    return pairs
 
 
 def group_table(pairs: Iterable[Pair]) -> pd.DataFrame:
@@ -145,10 +154,16 @@ def group_table(pairs: Iterable[Pair]) -> pd.DataFrame:
 
 
 def largest(end: Mapping[str, Mapping[str, float]], operations: Iterable[str]) -> float:
-    """The largest probability of the operations. end: the results of a search by
-    operation.
+    """Return the largest probability of the operations.
+
+    Args:
+        end: The results of a search by operation.
+        operations: Names of operations.
     """
-    return max(end[one]["probability"] if one in end else 0.0 for one in operations)
+    return max(
+        end[operation]["probability"] if operation in end else 0.0
+        for operation in operations
+    )
 
 
 def recipe_table(frames: Frames) -> pd.DataFrame:
@@ -159,8 +174,9 @@ def recipe_table(frames: Frames) -> pd.DataFrame:
     for name, frame in frames.items():
         cells = dict.fromkeys(RECIPES, NOTHING)
         best = best_recipe(frame)
-        for one, own in frame[frame["name"].isin([*RECIPES])].groupby("name"):
-            cells[one] = f"{spread_text(own[ERROR], 1)}{' *' * (one == best)}"
+        for row, runs in frame[frame["name"].isin([*RECIPES])].groupby("name"):
+            star = " *" if row == best else ""
+            cells[row] = f"{spread_text(runs[ERROR], 1)}{star}"
         table[name] = [*cells.values()]
     return table
 
@@ -182,17 +198,17 @@ def verdict_table(frames: Frames, rows: Sequence[str]) -> pd.DataFrame:
     ]
     table = pd.DataFrame({"trained with": heads})
     for name, frame in frames.items():
-        errors = {row: own[ERROR] for row, own in frame.groupby("name")}
+        errors = {row: runs[ERROR] for row, runs in frame.groupby("name")}
         best = min(
             (row for row in errors if row != SEARCH),
             key=lambda row: errors[row].mean(),
             default=NOTHING,
         )
         searched = frame[frame["name"] == SEARCH]
-        found = searched["search"].tolist() if len(searched) else []
+        results = searched["search"].tolist() if len(searched) else []
         prices = [
-            one["seconds"] / seconds
-            for one, seconds in zip(found, searched["seconds"], strict=True)
+            result["seconds"] / seconds
+            for result, seconds in zip(results, searched["seconds"], strict=True)
         ]
         minus = {
             row: difference_text(difference(frame, SEARCH, row, ERROR), 1)
@@ -204,7 +220,9 @@ def verdict_table(frames: Frames, rows: Sequence[str]) -> pd.DataFrame:
                 for row in rows
             ),
             *(f"{minus[best]}, {best}", *(minus[row] for row in beside)),
-            ", ".join(f"{largest(one['end'], FLIPS.values()):.2f}" for one in found)
+            ", ".join(
+                f"{largest(result['end'], FLIPS.values()):.2f}" for result in results
+            )
             or NOTHING,
             spread_text(prices) if prices else NOTHING,
         ]
@@ -235,16 +253,16 @@ def ratio(frames: Frames, row: str) -> str:
             seeds = random.integers(n_seeds, size=(DRAWS, len(frames), n_seeds))
             means.append(_log_ratio(errors))
             resampled.append(_log_ratio(errors[:, seeds]))
-    if not (n := len(means)):
+    if not (n_means := len(means)):
         return NOTHING
-    sets = random.integers(n, size=(DRAWS, n))
-    drawn = np.stack(resampled)[sets, np.arange(DRAWS)[:, None], np.arange(n)].mean(
-        axis=1
-    )
+    sets = random.integers(n_means, size=(DRAWS, n_means))
+    drawn = np.stack(resampled)[
+        sets, np.arange(DRAWS)[:, None], np.arange(n_means)
+    ].mean(axis=1)
     low, high = np.exp(np.quantile(drawn, (0.025, 0.975)))
     return (
-        f"{np.exp(np.mean(means)):.2f} ({low:.2f} to {high:.2f}), {n} of {len(SETS)}"
-        " sets"
+        f"{np.exp(np.mean(means)):.2f} ({low:.2f} to {high:.2f}),"
+        f" {n_means} of {len(SETS)} sets"
     )
 
 

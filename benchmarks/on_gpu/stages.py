@@ -43,24 +43,33 @@ class StageError(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """Where and how stages run. data: a folder with the images of CIFAR-10, or `digits`
-    for a trial. work: the folder of files for the next call and for other stages.
-    seconds: time for this call. is_trial: everything as small as possible, on any
-    machine.
-    """
+    """Where and how stages run."""
 
     data: str
+    """A folder with the images of CIFAR-10, or `digits` for a trial."""
     work: Path
+    """The folder of files for the next call and for other stages."""
     results: Path
     device: str
     seconds: float
+    """Time for this call."""
     is_trial: bool
+    """Run everything as small as possible, on any machine."""
 
     def finished(self, name: str, *words: object) -> bool:
-        """Run a Python program and return whether it ended within its time. Raises
-        StageError if it failed.
+        """Run a Python program.
 
         When its time is over, it receives SIGINT, and is killed if it does not stop.
+
+        Args:
+            name: The name of the file with its output.
+            *words: The program and its arguments.
+
+        Returns:
+            Whether the program ended within its time.
+
+        Raises:
+            StageError: If the program failed.
         """
         log = self.work / f"{name}.txt"
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -82,19 +91,21 @@ class Place:
         return code == 0
 
     def last_lines(self, name: str) -> list[str]:
-        text = (self.work / f"{name}.txt").read_text(encoding="utf-8", errors="replace")
-        return text.strip().splitlines()[-LINES:]
+        output = (self.work / f"{name}.txt").read_text(
+            encoding="utf-8", errors="replace"
+        )
+        return output.strip().splitlines()[-LINES:]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """do: runs the stage and returns its results, or None if time ran out. shown: the
-    results in a few words.
-    """
+    """A measurement that `gpu.py run` makes."""
 
     text: str
     do: Callable[[Place], Results | None]
+    """Runs the stage and returns its results, or None if time ran out."""
     shown: Callable[[Results], str]
+    """Returns the results in a few words."""
 
 
 def tests(place: Place) -> Results | None:
@@ -137,7 +148,7 @@ def tests(place: Place) -> Results | None:
 
 
 def _has(case: ET.Element, *kinds: str) -> bool:
-    return any(case.find(kind) is not None for kind in kinds)
+    return any(case.find(tag) is not None for tag in kinds)
 
 
 def throughput(place: Place) -> Results | None:
@@ -155,8 +166,16 @@ def throughput(place: Place) -> Results | None:
     return {"gpu_seconds_per_call": json.loads(file.read_text(encoding="utf-8"))}
 
 
-def timed(command: str, sizes: str, *further: str) -> Callable[[Place], Results | None]:
-    """A command of speed.py that stores its own records. further: more options."""
+def timed(
+    command: str, sizes: str, *more_options: str
+) -> Callable[[Place], Results | None]:
+    """Return a command of speed.py that stores its own records.
+
+    Args:
+        command: The name of the command.
+        sizes: Networks and sizes of images, for `--sizes`.
+        *more_options: More options of the command.
+    """
 
     def do(place: Place) -> Results | None:
         small = [
@@ -182,12 +201,17 @@ def timed(command: str, sizes: str, *further: str) -> Callable[[Place], Results 
             "120",
         ]
         where = ["--device", place.device, "--results", place.results]
-        sized = small if place.is_trial else large
-        name = "-".join((command, *(word.strip("-") for word in further)))
+        size_options = small if place.is_trial else large
+        name = "-".join((command, *(word.strip("-") for word in more_options)))
         return (
             {}
             if place.finished(
-                name, BENCHMARKS / "speed.py", command, *sized, *where, *further
+                name,
+                BENCHMARKS / "speed.py",
+                command,
+                *size_options,
+                *where,
+                *more_options,
             )
             else None
         )
@@ -195,8 +219,13 @@ def timed(command: str, sizes: str, *further: str) -> Callable[[Place], Results 
     return do
 
 
-def search(name: str, *further: str) -> Callable[[Place], Results | None]:
-    """A search of Reduced CIFAR-10 (the paper's Table 10). further: more options."""
+def search(name: str, *more_options: str) -> Callable[[Place], Results | None]:
+    """Return a search of Reduced CIFAR-10 (the paper's Table 10).
+
+    Args:
+        name: The name of the run folder.
+        *more_options: More options of the search.
+    """
 
     def do(place: Place) -> Results | None:
         out = place.work / name
@@ -205,11 +234,11 @@ def search(name: str, *further: str) -> Callable[[Place], Results | None]:
             for key, value in SMALL.items()
             for word in (f"--{key.replace('_', '-')}", value)
         ]
-        sized = options if place.is_trial else ["--preset", PRESET_OF_SEARCH]
+        size_options = options if place.is_trial else ["--preset", PRESET_OF_SEARCH]
         begin = [
             place.data,
-            *sized,
-            *further,
+            *size_options,
+            *more_options,
             "--device",
             place.device,
             "--seed",
@@ -232,7 +261,7 @@ def search(name: str, *further: str) -> Callable[[Place], Results | None]:
 
 def jobs(place: Place) -> Results | None:
     """Train eight networks on the same data, different numbers of them at a time."""
-    found = {}
+    rates = {}
     small = [
         "--epochs",
         "1",
@@ -258,10 +287,10 @@ def jobs(place: Place) -> Results | None:
     for number in (1, 2) if place.is_trial else (1, 2, 4, 8):
         out = place.work / f"jobs-{number}"
         shutil.rmtree(out, ignore_errors=True)
-        sized = small if place.is_trial else large
+        size_options = small if place.is_trial else large
         words = [
             place.data,
-            *sized,
+            *size_options,
             "--seeds",
             "8",
             "--against",
@@ -283,8 +312,8 @@ def jobs(place: Place) -> Results | None:
         ):
             return None
         results = json.loads((out / "results.json").read_text(encoding="utf-8"))
-        found[str(number)] = 16 * 3600 / results["wall_seconds"]
-    return {"trainings_per_hour": found}
+        rates[str(number)] = 16 * 3600 / results["wall_seconds"]
+    return {"trainings_per_hour": rates}
 
 
 def evaluation(place: Place) -> Results | None:
@@ -307,7 +336,7 @@ def evaluation(place: Place) -> Results | None:
         "--batch-size",
         "20",
     ]
-    sized = (
+    size_options = (
         small if place.is_trial else ["--preset", PRESET_OF_EVALUATION, "--seeds", "3"]
     )
     resume = ["--resume"] if (out / "results.json").exists() else []
@@ -315,7 +344,7 @@ def evaluation(place: Place) -> Results | None:
         "evaluate",
         policy,
         place.data,
-        *sized,
+        *size_options,
         "--against",
         "none,start,randaugment",
         "--device",
@@ -323,8 +352,10 @@ def evaluation(place: Place) -> Results | None:
     ]
     if not place.finished("evaluation", "-m", "hba", *words, "--out", out, *resume):
         return None
-    found = json.loads((out / "results.json").read_text(encoding="utf-8"))
-    return {"errors": {row["name"]: row["test_error_percent"] for row in found["rows"]}}
+    results = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    return {
+        "errors": {row["name"]: row["test_error_percent"] for row in results["rows"]}
+    }
 
 
 def table(number: str) -> Callable[[Place], Results | None]:
@@ -333,7 +364,7 @@ def table(number: str) -> Callable[[Place], Results | None]:
     """
 
     def do(place: Place) -> Results | None:
-        sized = (
+        size_options = (
             ["--scale", "tiny"]
             if place.is_trial
             else ["--scale", "full", "--data", "cifar10", place.data, LABEL]
@@ -349,7 +380,11 @@ def table(number: str) -> Callable[[Place], Results | None]:
         return (
             {}
             if place.finished(
-                f"table-{number}", BENCHMARKS / "reproduce.py", number, *sized, *where
+                f"table-{number}",
+                BENCHMARKS / "reproduce.py",
+                number,
+                *size_options,
+                *where,
             )
             else None
         )
@@ -357,21 +392,21 @@ def table(number: str) -> Callable[[Place], Results | None]:
     return do
 
 
-def _tested(found: Results) -> str:
+def _tests_text(results: Results) -> str:
     return (
-        f"{found['passed']} passed, {found['failed']} failed, {found['skipped']}"
+        f"{results['passed']} passed, {results['failed']} failed, {results['skipped']}"
         " skipped"
     )
 
 
-def _errors(found: Results) -> str:
+def _errors(results: Results) -> str:
     return ", ".join(
-        f"{name} {fmean(errors):.2f} %" for name, errors in found["errors"].items()
+        f"{name} {fmean(errors):.2f} %" for name, errors in results["errors"].items()
     )
 
 
-def _calls(found: Results) -> str:
-    calls: Mapping[str, Sequence[float]] = found["gpu_seconds_per_call"]
+def _calls(results: Results) -> str:
+    calls: Mapping[str, Sequence[float]] = results["gpu_seconds_per_call"]
     return (
         ", ".join(
             f"{name} {1e3 * median(rounds):.2f} ms" for name, rounds in calls.items()
@@ -380,29 +415,31 @@ def _calls(found: Results) -> str:
     )
 
 
-def _trained(found: Results) -> str:
+def _trainings_text(results: Results) -> str:
     return ", ".join(
-        f"{number}: {rate:.0f}" for number, rate in found["trainings_per_hour"].items()
+        f"{number}: {rate:.0f}"
+        for number, rate in results["trainings_per_hour"].items()
     )
 
 
-def _searched(found: Results) -> str:
+def _search_text(results: Results) -> str:
     return (
-        f"{found['seconds']:.0f} s, validation error {found['val_error_percent']:.2f} %"
+        f"{results['seconds']:.0f} s,"
+        f" validation error {results['val_error_percent']:.2f} %"
     )
 
 
-def _elsewhere(found: Results) -> str:
+def _elsewhere(results: Results) -> str:
     return "in docs/reproduction.md"
 
 
-def _above(found: Results) -> str:
+def _above(results: Results) -> str:
     return "in the tables above"
 
 
 STAGES: Mapping[str, Stage] = MappingProxyType(
     {
-        "tests": Stage("tests with the mark gpu", tests, _tested),
+        "tests": Stage("tests with the mark gpu", tests, _tests_text),
         "throughput": Stage("a policy call on 128 images of 32x32", throughput, _calls),
         "steps": Stage(
             "steps of all algorithms beside their floors",
@@ -417,13 +454,15 @@ STAGES: Mapping[str, Stage] = MappingProxyType(
         "search-paper": Stage(
             "search of Reduced CIFAR-10, --paper",
             search("search-paper", "--paper"),
-            _searched,
+            _search_text,
         ),
         "search": Stage(
-            "search of Reduced CIFAR-10, the default", search("search"), _searched
+            "search of Reduced CIFAR-10, the default", search("search"), _search_text
         ),
         "jobs": Stage(
-            "trainings of WRN-16-2 an hour, 1, 2, 4 and 8 at a time", jobs, _trained
+            "trainings of WRN-16-2 an hour, 1, 2, 4 and 8 at a time",
+            jobs,
+            _trainings_text,
         ),
         "fast": Stage(
             "steps with --fast and without",

@@ -22,26 +22,36 @@ DIGITS = "digits"
 
 @dataclass(frozen=True)
 class Bed:
-    """A set of images with settings. data: a name or folder, as for `hba search`; None
-    for the folder of the CIFAR-10 copy, which find_bed fills in. preset: None for the
-    preset of the data. settings: override the preset's. view: changes the images after
-    they are read. planted: further settings for planted problems.
-    """
+    """A set of images with settings."""
 
     name: str
     preset: str | None
+    """None for the preset of the data."""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that override the preset's."""
     view: View | None = None
+    """Changes the images after they are read."""
     data: str | None = None
+    """A name or folder, as for `hba search`; None for the folder of the CIFAR-10 copy,
+    which find_bed fills in.
+    """
     planted: Mapping[str, Any] = field(default_factory=dict)
+    """Further settings for planted problems."""
 
     def search(
-        self, name: str, seed: int, work: Path | None = None, **further: Any
+        self, name: str, seed: int, work: Path | None = None, **settings: Any
     ) -> SearchTask:
-        """The search of a candidate by name. further: settings that override those of
-        the preset and the bed.
+        """Return the search of a candidate.
+
+        Args:
+            name: The name of the candidate.
+            seed: The seed of the search.
+            work: The folder of run folders; without it, only the record is kept.
+            **settings: Settings that override those of the preset and the bed.
         """
-        return self.search_with(name, seed, work, **{**further, **find_candidate(name)})
+        return self.search_with(
+            name, seed, work, **{**settings, **find_candidate(name)}
+        )
 
     def search_with(
         self, name: str, seed: int, work: Path | None = None, **settings: Any
@@ -49,14 +59,14 @@ class Bed:
         """A search with these settings over the bed's. The record has the bed and its
         changes to the images.
         """
-        own = {**self.settings, **settings, "seed": seed, "data": self.data}
-        config = SearchConfig.from_preset(own, self.preset).resolved()
-        of_bed = (
+        merged = {**self.settings, **settings, "seed": seed, "data": self.data}
+        config = SearchConfig.from_preset(merged, self.preset).resolved()
+        bed_entry = (
             {}
             if self.view is None
             else {"bed": self.name, "images": self.view.as_json()}
         )
-        return SearchTask(name, self.name, config, work, of_bed, view=self.view)
+        return SearchTask(name, self.name, config, work, bed_entry, view=self.view)
 
 
 _SMALL_CIFAR = SCALES["small"].settings(Search("reduced-cifar10")) or {}
@@ -66,10 +76,8 @@ _CIFAR = {
     "weight_decay": 0.0005,
     "cutout_size": 0,
 }
-_COLOUR, _GREY = (
-    {**_CIFAR, "flip": flip, "crop_padding": padding}
-    for flip, padding in ((True, 2), (False, 0))
-)
+_COLOUR = {**_CIFAR, "flip": True, "crop_padding": 2}
+_GREY = {**_CIFAR, "flip": False, "crop_padding": 0}
 _SOME_TEST_IMAGES = View(test_size=5_000)
 _DIGITS = Bed(DIGITS, DIGITS, data=DIGITS, planted={"image_size": 8})
 _REDUCED_CIFAR = Bed("cifar", "reduced-cifar10", _COLOUR, _SOME_TEST_IMAGES)
@@ -88,9 +96,16 @@ BEDS: Mapping[str, Bed] = MappingProxyType({bed.name: bed for bed in _BEDS})
 
 
 def find_bed(name: str, data: str | None = None) -> Bed:
-    """The bed with that exact name. data: the folder of the CIFAR-10 copy, for beds
-    with its images; by default the one in the folder HBA_DATA. Raises SettingsError for
-    an unknown name, DataError for a missing or unneeded folder.
+    """Return the bed with that exact name.
+
+    Args:
+        name: The name of the bed.
+        data: The folder of the CIFAR-10 copy, for beds with its images; by default the
+            one in the folder HBA_DATA.
+
+    Raises:
+        SettingsError: If the name is unknown.
+        DataError: If the folder is missing or not needed.
     """
     if name not in BEDS:
         raise SettingsError(f"unknown bed {name!r}; known: {', '.join(BEDS)}")

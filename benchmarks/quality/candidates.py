@@ -64,8 +64,10 @@ CANDIDATES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 
 
 def find_candidate(name: str) -> Mapping[str, Any]:
-    """The settings of the candidate with that exact name. Raises SettingsError with the
-    known names otherwise.
+    """Return the settings of the candidate with that exact name.
+
+    Raises:
+        SettingsError: With the known names, if there is none.
     """
     if name not in CANDIDATES:
         raise SettingsError(

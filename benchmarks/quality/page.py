@@ -55,16 +55,16 @@ class Section:
         runs are missing.
         """
         plans = [record.made_by["plan"] for record in self.records]
-        commits = ", ".join(sorted({f"`{one['commit']}`" for one in plans}))
+        commits = ", ".join(sorted({f"`{plan['commit']}`" for plan in plans}))
         plan = plans[-1]
         n_runs = {
-            row: sum(one.run.name == row for one in self.records)
+            row: sum(record.run.name == row for record in self.records)
             for row in plan["rows"]
         }
         missing = [
-            f"`{row}` {n} of {plan['seeds']}"
-            for row, n in n_runs.items()
-            if n < plan["seeds"]
+            f"`{row}` {n_done} of {plan['seeds']}"
+            for row, n_done in n_runs.items()
+            if n_done < plan["seeds"]
         ]
         last = plan["first_seed"] + plan["seeds"] - 1
         stated = (
@@ -92,8 +92,8 @@ def write_page(results: Path, docs: Path) -> Path:
         shift=Shift(),
         summary=summary_table(
             {
-                text: by_dataset[name]
-                for name, text in SUMMARY_DATA.items()
+                title: by_dataset[name]
+                for name, title in SUMMARY_DATA.items()
                 if name in by_dataset
             }
         ),
@@ -108,7 +108,7 @@ def write_page(results: Path, docs: Path) -> Path:
             _planted_section(group)
             for n_operations in (1, 2)
             for group in grouped(
-                one for one in planted if len(planted_in(one)) == n_operations
+                record for record in planted if len(planted_in(record)) == n_operations
             )
         ],
     )
@@ -118,7 +118,7 @@ def records_of(results: Path, question: str) -> list[Record]:
     """The newest records of each row, in the order of the rows of the table."""
     kept = store_of(results, question).by_key().values()
     rows = ROWS if question == "verdict" else CANDIDATES
-    ordered = [one for name in rows for one in kept if one.run.name == name]
+    ordered = [record for name in rows for record in kept if record.run.name == name]
     return newest(
         ordered, lambda run: (run.name, *_images_of(run), run.further.get("problem"))
     )
@@ -128,7 +128,9 @@ def verdicts_of(results: Path) -> list[Group]:
     """The records of the verdict on the default search, by dataset."""
     records = records_of(results, "verdict")
     return grouped(
-        one for one in records if judged_by(one.made_by["plan"]["rows"]) == DEFAULT
+        record
+        for record in records
+        if judged_by(record.made_by["plan"]["rows"]) == DEFAULT
     )
 
 
@@ -145,12 +147,12 @@ def grouped(records: Iterable[Record]) -> list[Group]:
 
 
 def _images_of(run: Run) -> Images:
-    further = run.further
+    details = run.further
     return (
         run.dataset,
         run.settings["epochs"],
-        further.get("training_epochs", 0),
-        further.get("training_images", 0),
+        details.get("training_epochs", 0),
+        details.get("training_images", 0),
     )
 
 
@@ -166,17 +168,17 @@ def _verdict_section(group: Group) -> Section:
 
 
 def _planted_section(group: Group) -> Section:
-    names = (one.run.name for one in group)
-    problems = (one.run.further["problem"] for one in group)
-    given = {
+    names = (record.run.name for record in group)
+    problems = (record.run.further["problem"] for record in group)
+    options = {
         "epochs": group[0].run.settings["epochs"],
-        "seeds": 1 + max(one.run.seed for one in group),
+        "seeds": 1 + max(record.run.seed for record in group),
     }
     listed = {
-        name: ",".join(dict.fromkeys(found))
-        for name, found in (("candidates", names), ("problems", problems))
+        name: ",".join(dict.fromkeys(values))
+        for name, values in (("candidates", names), ("problems", problems))
     }
-    command = _command("planted", group[0].run.dataset, **listed, **given)
+    command = _command("planted", group[0].run.dataset, **listed, **options)
     return Section(group[0].run.dataset, group, command, markdown(rate_table(group)))
 
 
@@ -184,10 +186,10 @@ def _command(command: str, dataset: str, **options: str | int | None) -> str:
     """Options that are None are omitted."""
     bed = {} if dataset == DIGITS else {"bed": dataset}
     data = {"data": "DIR"} if dataset not in BEDS or BEDS[dataset].data is None else {}
-    given = {
+    set_options = {
         name.replace("_", "-"): value
         for name, value in {**bed, **data, **options}.items()
         if value is not None
     }
-    words = "".join(f" --{name} {value}" for name, value in given.items())
+    words = "".join(f" --{name} {value}" for name, value in set_options.items())
     return f"`python benchmarks/search_quality.py {command}{words}`"

@@ -44,9 +44,21 @@ def judged_by(rows: Sequence[str]) -> str:
     return next((row for row in rows if row in CANDIDATES), DEFAULT)
 
 
-def planned_for(bed: str, path: Path = PLAN, kind: type[Settings] = Planned) -> Any:
-    """The plan for a bed, as an object of `kind`. Raises SettingsError if the file is
-    not a plan or lacks the bed.
+def planned_for(
+    bed: str, path: Path = PLAN, settings_class: type[Settings] = Planned
+) -> Any:
+    """Return the plan for a bed.
+
+    Args:
+        bed: The name of the bed.
+        path: The file with plans.
+        settings_class: The class of the plan.
+
+    Returns:
+        The plan, as an object of `settings_class`.
+
+    Raises:
+        SettingsError: If the file is not a plan or lacks the bed.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -55,6 +67,6 @@ def planned_for(bed: str, path: Path = PLAN, kind: type[Settings] = Planned) -> 
                 f"no verdict is planned on the bed {bed!r}, only on:"
                 f" {', '.join(tables)}"
             )
-        return kind.make(tables[bed])
+        return settings_class.make(tables[bed])
     except (OSError, ValueError, TypeError, SettingsError) as error:
         raise SettingsError(f"{path}: {error}") from None

@@ -18,15 +18,14 @@ from hba.utils.seeding import generator_for
 
 @dataclass(frozen=True)
 class Planted:
-    """An operation that is applied to every validation image.
-
-    magnitude: ends of the range from which each image's magnitude is drawn uniformly,
-    in the operation's unit; a signed operation negates half of them. None for an
-    operation without magnitude.
-    """
+    """An operation that is applied to every validation image."""
 
     operation: str
     magnitude: tuple[float, float] | None = None
+    """Ends of the range from which each image's magnitude is drawn uniformly, in the
+    operation's unit; a signed operation negates half of them. None for an operation
+    without magnitude.
+    """
 
 
 Problem = tuple[Planted, ...]
@@ -54,8 +53,10 @@ PROBLEMS: Mapping[str, Problem] = MappingProxyType(
 
 
 def find_problem(name: str) -> Problem:
-    """The problem with that exact name. Raises SettingsError with the known names if
-    there is none.
+    """Return the problem with that exact name.
+
+    Raises:
+        SettingsError: With the known names, if there is none.
     """
     if name not in PROBLEMS:
         raise SettingsError(f"unknown problem {name!r}; known: {', '.join(PROBLEMS)}")

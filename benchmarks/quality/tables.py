@@ -61,11 +61,11 @@ def verdict_table(records: Sequence[Record], of: str = DEFAULT) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "trained with": name,
-            "runs": str(len(own)),
-            "test error (%)": spread_text(own[TEST_ERROR]),
+            "runs": str(len(runs)),
+            "test error (%)": spread_text(runs[TEST_ERROR]),
             f"{of} minus this": difference_text(differences.get(name)),
         }
-        for name, own in frame_of(records).groupby("name", sort=False)
+        for name, runs in frame_of(records).groupby("name", sort=False)
     )
 
 
@@ -74,23 +74,24 @@ def verdict_sentence(records: Sequence[Record], of: str = DEFAULT) -> str:
     baselines.
     """
     compared = (of, PAPER, *OTHERS)
-    found = verdict(
+    outcome = verdict(
         verdict_differences(
             [record for record in records if record.run.name in compared], of
         )
     )
     return (
-        str(found)
-        if found
+        str(outcome)
+        if outcome
         else f"No verdict: `{of}` or its baselines have not been run."
     )
 
 
 def summary_table(verdicts: Mapping[str, Sequence[Record]]) -> str:
-    """The first Markdown table of the page: errors, and below each the difference of
-    the default to it.
+    """Return the first Markdown table of the page: errors, and below each the
+    difference of the default to it.
 
-    verdicts: records by the heading of their column.
+    Args:
+        verdicts: Records by the heading of their column.
     """
     run = {record.run.name for records in verdicts.values() for record in records}
     rows = [row for row in SUMMARY_ROWS if row in run]
@@ -99,7 +100,7 @@ def summary_table(verdicts: Mapping[str, Sequence[Record]]) -> str:
     for images, records in verdicts.items():
         runs = frame_of(records)
         differences = verdict_differences(records)
-        errors = {name: own[TEST_ERROR] for name, own in runs.groupby("name")}
+        errors = {name: row_runs[TEST_ERROR] for name, row_runs in runs.groupby("name")}
         headings.append(f"{images}; {len(errors[DEFAULT])} seeds")
         columns.append([_summary_cell(row, errors, differences) for row in rows])
     return as_markdown(headings, [list(row) for row in zip(*columns, strict=True)])
@@ -128,14 +129,14 @@ def rank(end: End, operation: str, measure: str | None = None) -> int:
 
 
 def planted_in(record: Record) -> list[str]:
-    return [one["operation"] for one in record.run.further["planted"]]
+    return [operation["operation"] for operation in record.run.further["planted"]]
 
 
 def recovered(record: Record, measure: str | None = None) -> bool:
     """Whether every planted operation is among the first RECOVERED_WITHIN."""
     return all(
-        rank(record.results["end"], one, measure) <= RECOVERED_WITHIN
-        for one in planted_in(record)
+        rank(record.results["end"], operation, measure) <= RECOVERED_WITHIN
+        for operation in planted_in(record)
     )
 
 
@@ -147,27 +148,31 @@ def rate_table(records: Sequence[Record]) -> pd.DataFrame:
     problems = dict.fromkeys(record.run.further["problem"] for record in records)
     rows = []
     for candidate in dict.fromkeys(record.run.name for record in records):
-        own = [record for record in records if record.run.name == candidate]
+        candidate_records = [
+            record for record in records if record.run.name == candidate
+        ]
         hits = {
             problem: [
                 recovered(record)
-                for record in own
+                for record in candidate_records
                 if record.run.further["problem"] == problem
             ]
             for problem in problems
         }
         by_problem = {
-            problem: f"{sum(of_one)}/{len(of_one)}" for problem, of_one in hits.items()
+            problem: f"{sum(problem_hits)}/{len(problem_hits)}"
+            for problem, problem_hits in hits.items()
         }
         ranks = [
-            rank(record.results["end"], one)
-            for record in own
-            for one in planted_in(record)
+            rank(record.results["end"], operation)
+            for record in candidate_records
+            for operation in planted_in(record)
         ]
+        val_errors = [record.results[ERROR] for record in candidate_records]
         means = {
-            "all": rate_text(map(recovered, own)),
+            "all": rate_text(map(recovered, candidate_records)),
             "mean rank": f"{fmean(ranks):.1f}",
-            "val error %": f"{fmean(record.results[ERROR] for record in own):.1f}",
+            "val error %": f"{fmean(val_errors):.1f}",
         }
         rows.append({"candidate": candidate, **by_problem, **means})
     return pd.DataFrame(rows)

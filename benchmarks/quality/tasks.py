@@ -69,12 +69,15 @@ class PlantedTask(SearchTask):
 def planted(search: SearchTask, problem: str) -> PlantedTask:
     """The same search on a problem by name, without a run folder."""
     operations = [
-        {**asdict(one), "magnitude": one.magnitude and list(one.magnitude)}
-        for one in find_problem(problem)
+        {
+            **asdict(operation),
+            "magnitude": operation.magnitude and list(operation.magnitude),
+        }
+        for operation in find_problem(problem)
     ]
-    further = {**search.further, "problem": problem, "planted": operations}
+    details = {**search.further, "problem": problem, "planted": operations}
     return PlantedTask(
-        search.name, search.label, search.config, None, further, view=search.view
+        search.name, search.label, search.config, None, details, view=search.view
     )
 
 
@@ -83,12 +86,14 @@ class RowTask(TrainingTask):
     """The training of one row: a candidate, with the schedule of its search of the same
     seed, or a baseline.
 
-    search: the candidate's search, or the default's for a baseline; its settings that
-    apply to trainings are used. tested: measure on the test split, which is not used
-    for choices, instead of the search's validation images.
+    `search` is the candidate's search, or the default's for a baseline; its settings
+    that apply to trainings are used.
     """
 
     tested: bool = False
+    """Measure on the test split, which is not used for choices, instead of the search's
+    validation images.
+    """
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -146,26 +151,33 @@ class RowTask(TrainingTask):
 def row_task(
     row: str, search: SearchTask, *, tested: bool, epochs: int | None = None
 ) -> RowTask:
-    """The task of a row. epochs: of the training; as many as the search by default."""
+    """Return the task of a row.
+
+    Args:
+        row: The name of the row.
+        search: The candidate's search, or the default's for a baseline.
+        tested: Measure on the test split instead of the search's validation images.
+        epochs: Epochs of the training; as many as the search by default.
+    """
     config = search.config
     # data is given by name, because the folder of the search may have moved.
     same = {name: getattr(config, name) for name in ("data", "device", "train_size")}
     training = EvaluationConfig.like_search(
         config.model_dump(), {**same, "epochs": epochs or config.epochs}
     )
-    of_row = (
+    row_entry = (
         {"training_images": config.train_size}
         if tested
         else {"training_epochs": training.epochs}
     )
-    further = {**search.further, **of_row}
+    details = {**search.further, **row_entry}
     return RowTask(
         row,
         search.label,
         training,
         config.seed,
         search,
-        further,
+        details,
         view=search.view,
         tested=tested,
     )

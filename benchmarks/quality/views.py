@@ -28,34 +28,40 @@ class Shift:
     """A distribution shift that no policy of the search space can make.
 
     Every image goes through all of these in this order, each with its own draw, uniform
-    between two ends. rotation: in degrees, in one bilinear step with the zoom;
-    uncovered pixels repeat the border. zoom: the factor of the side that is shown, so
-    the image grows below 1. gamma: exponent of the levels in [0, 1]; its logarithm is
-    uniform. blur: the share of the image after a 3x3 binomial filter, blended with the
-    sharp image. noise: standard deviation of Gaussian noise on levels in [0, 1], which
-    are clamped to [0, 1] afterwards.
+    between two ends.
     """
 
     rotation: Range = (-25.0, 25.0)
+    """In degrees, in one bilinear step with the zoom; uncovered pixels repeat the
+    border.
+    """
     zoom: Range = (0.8, 1.25)
+    """The factor of the side that is shown, so the image grows below 1."""
     gamma: Range = (0.5, 2.5)
+    """Exponent of the levels in [0, 1]; its logarithm is uniform."""
     blur: Range = (0.0, 1.0)
+    """The share of the image after a 3x3 binomial filter, blended with the sharp image.
+    """
     noise: Range = (0.0, 0.12)
+    """Standard deviation of Gaussian noise on levels in [0, 1], which are clamped to
+    [0, 1] afterwards.
+    """
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Return new uint8 images (N, C, H, W) on the generator's device. Images with
-        equal channels stay grey.
+        """Return new uint8 images (N, C, H, W) on the generator's device.
+
+        Images with equal channels stay grey.
         """
-        n, channels = images.shape[:2]
+        n_images, channels = images.shape[:2]
         is_grey = bool((images == images[:, :1]).all())
 
         def uniform(ends: Range) -> Tensor:
             return ends[0] + (ends[1] - ends[0]) * torch.rand(
-                n, 1, 1, 1, generator=generator, device=images.device
+                n_images, 1, 1, 1, generator=generator, device=images.device
             )
 
         levels = as_floats(images[:, :1] if is_grey else images)
-        levels = _rotated(
+        levels = _rotate(
             levels,
             torch.deg2rad(uniform(self.rotation)).flatten(),
             uniform(self.zoom).flatten(),
@@ -63,7 +69,7 @@ class Shift:
         levels = (
             levels ** uniform((math.log(self.gamma[0]), math.log(self.gamma[1]))).exp()
         )
-        levels = torch.lerp(levels, _blurred(levels), uniform(self.blur))
+        levels = torch.lerp(levels, _blur(levels), uniform(self.blur))
         noise = torch.randn(levels.shape, generator=generator, device=images.device)
         shifted = (
             (levels + uniform(self.noise) * noise)
@@ -72,10 +78,10 @@ class Shift:
             .round()
             .to(torch.uint8)
         )
-        return shifted.expand(n, channels, -1, -1).contiguous()
+        return shifted.expand(n_images, channels, -1, -1).contiguous()
 
 
-def _rotated(images: Tensor, angle: Tensor, zoom: Tensor) -> Tensor:
+def _rotate(images: Tensor, angle: Tensor, zoom: Tensor) -> Tensor:
     """images (N, C, H, W); angle in radians and zoom (N,)."""
     cosine = zoom * angle.cos()
     sine = zoom * angle.sin()
@@ -90,7 +96,7 @@ def _rotated(images: Tensor, angle: Tensor, zoom: Tensor) -> Tensor:
     ).clamp(0, 1)
 
 
-def _blurred(images: Tensor) -> Tensor:
+def _blur(images: Tensor) -> Tensor:
     """images (N, C, H, W); pixels outside of the image repeat the border."""
     line = torch.tensor((0.25, 0.5, 0.25), device=images.device)
     kernel = torch.outer(line, line).expand(images.shape[1], 1, 3, 3)
@@ -101,20 +107,22 @@ def _blurred(images: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class View:
-    """Changes the images of a bed. grey: three equal channels with the luma, for all
-    images. shift: of validation and test images, always the same. test_size: number of
-    test images, stratified and always the same; None keeps all. label_noise: share of
-    training images whose label is replaced by a random one, always the same; 0 for
-    none.
+    """Changes the images of a bed.
 
     Images must be in memory and on the CPU, so that a shift is the same on every
     machine.
     """
 
     grey: bool = False
+    """Three equal channels with the luma, for all images."""
     shift: Shift | None = None
+    """A shift of validation and test images, always the same."""
     test_size: int | None = None
+    """Number of test images, stratified and always the same; None keeps all."""
     label_noise: float = 0.0
+    """Share of training images whose label is replaced by a random one, always the
+    same; 0 for none.
+    """
 
     def of_search(self, data: SearchData) -> SearchData:
         train = self._noisy(self._colored(data.train), len(data.class_names))
@@ -152,10 +160,10 @@ class View:
             images, labels=torch.where(is_noisy, random, images.labels)
         )
 
-    def _shifted(self, images: LabelledImages, part: str) -> LabelledImages:
+    def _shifted(self, images: LabelledImages, split: str) -> LabelledImages:
         if self.shift is None:
             return images
-        generator = generator_for(0, f"shift of {part} images", CPU)
+        generator = generator_for(0, f"shift of {split} images", CPU)
         return dataclasses.replace(images, images=self.shift(images.images, generator))
 
     def _part(self, images: LabelledImages) -> LabelledImages:

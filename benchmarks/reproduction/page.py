@@ -37,9 +37,9 @@ def write_page(results: Path, docs: Path) -> Path:
     scales = by_scale(results)
     shown = {
         number: [
-            found
+            shown_table
             for scale in sorted(scales)
-            if (found := _at_scale(table, scale, scales[scale]))
+            if (shown_table := _at_scale(table, scale, scales[scale]))
         ]
         for number, table in TABLES.items()
     }
@@ -58,12 +58,12 @@ def by_scale(results: Path) -> dict[str, ByRun]:
     """The records of each scale by run, in the order of their seeds."""
     kept = store_of(results, QUESTION).by_key().values()
     records = newest(kept, lambda run: (run.name, run.further["scale"]))
-    found: dict[str, dict[str, list[Record]]] = {}
+    grouped: dict[str, dict[str, list[Record]]] = {}
     for record in sorted(records, key=lambda record: record.run.seed):
-        found.setdefault(record.run.further["scale"], {}).setdefault(
+        grouped.setdefault(record.run.further["scale"], {}).setdefault(
             record.run.name, []
         ).append(record)
-    return dict(found)
+    return dict(grouped)
 
 
 def cell_table(table: Table, records: ByRun) -> pd.DataFrame:
@@ -82,13 +82,15 @@ def _ours(cell: Cell, records: Iterable[Record]) -> tuple[str, str] | None:
     """Our number over seeds (for a timing, over rounds) and its number of values; None
     if it was not run.
     """
-    found = [
+    quantities = [
         record.results[cell.quantity]
         for record in records
         if cell.quantity in record.results
     ]
     values = [
-        value for one in found for value in (one if isinstance(one, list) else [one])
+        value
+        for quantity in quantities
+        for value in (quantity if isinstance(quantity, list) else [quantity])
     ]
     return (spread_text(values, cell.digits), str(len(values))) if values else None
 
@@ -107,13 +109,15 @@ def _paper_table(table: Table, records: Sequence[AtScale]) -> str:
 
 def _at_scale(table: Table, scale: str, records: ByRun) -> AtScale | None:
     """The table at a scale; None if no part of it was run."""
-    own = [
+    table_records = [
         record for cell in table.cells for record in records.get(cell.asked.name, ())
     ]
-    if not own:
+    if not table_records:
         return None
-    datasets = ", ".join(sorted({record.run.dataset for record in own}))
-    return AtScale(scale, datasets, origin(own), markdown(cell_table(table, records)))
+    datasets = ", ".join(sorted({record.run.dataset for record in table_records}))
+    return AtScale(
+        scale, datasets, origin(table_records), markdown(cell_table(table, records))
+    )
 
 
 def draw_derivation(scales: Mapping[str, ByRun], out: Path) -> None:
@@ -122,9 +126,9 @@ def draw_derivation(scales: Mapping[str, ByRun], out: Path) -> None:
     """
     rows = {cell.asked.name: cell.row for cell in TABLES["algorithms"].cells}
     scale = next(
-        one
-        for one in ("full", "small", "tiny")
-        if any(name in rows for name in scales.get(one, {}))
+        size
+        for size in ("full", "small", "tiny")
+        if any(name in rows for name in scales.get(size, {}))
     )
     figure = Figure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()

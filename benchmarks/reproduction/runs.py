@@ -11,15 +11,13 @@ from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
 
 @dataclass(frozen=True)
 class Search:
-    """A policy search with one of hba's presets and some changed settings.
-
-    ablation: use the split of the paper's ablation study (4.1) instead of the preset's
-    split.
-    """
+    """A policy search with one of hba's presets and some changed settings."""
 
     preset: str
     changes: tuple[tuple[str, Any], ...] = ()
     ablation: bool = False
+    """Use the split of the paper's ablation study (4.1) instead of the preset's split.
+    """
 
     @property
     def preset_settings(self) -> Mapping[str, Any]:
@@ -27,7 +25,7 @@ class Search:
 
     @property
     def name(self) -> str:
-        return _joined(
+        return _join(
             "search",
             "ablation" if self.ablation else "",
             self.preset,
@@ -41,12 +39,11 @@ class Search:
 
 @dataclass(frozen=True)
 class Training:
-    """An ordinary training with one of hba's evaluation presets, with the schedule of a
-    search or without one.
-    """
+    """An ordinary training with one of hba's evaluation presets."""
 
     preset: str
     schedule: Search | None = None
+    """The search whose schedule is used; None for no schedule."""
     changes: tuple[tuple[str, Any], ...] = ()
     ablation: bool = False
 
@@ -57,9 +54,9 @@ class Training:
     @property
     def name(self) -> str:
         schedule = "none" if self.schedule is None else self.schedule.name
-        kind = "ablation" if self.ablation else ""
-        return _joined(
-            "train", kind, self.preset, *_words(self.changes), "with", schedule
+        label = "ablation" if self.ablation else ""
+        return _join(
+            "train", label, self.preset, *_words(self.changes), "with", schedule
         )
 
     @property
@@ -70,20 +67,19 @@ class Training:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds per training step of several searches, measured in turns, and of the
-    floor of a search.
-    """
+    """Seconds per training step of several searches, measured in turns."""
 
     searches: tuple[Search, ...]
     floor: bool = False
+    """Also measure the floor of a search."""
 
     @property
     def name(self) -> str:
-        first, *others = (search.name for search in self.searches)
-        return _joined(
+        first, *other_searches = (search.name for search in self.searches)
+        return _join(
             "timing",
             first,
-            f"and-{len(others)}-others" if others else "",
+            f"and-{len(other_searches)}-others" if other_searches else "",
             "floor" if self.floor else "",
         )
 
@@ -98,18 +94,18 @@ Asked = Search | Training | Timing
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of the paper, as printed there, and the run that gives ours.
-
-    quantity: the name of our number in the run's results. digits: decimal places of our
-    number.
-    """
+    """One number of the paper and the run that gives ours."""
 
     row: str
     column: str
     paper: str
+    """The number of the paper, as printed there."""
     asked: Asked
+    """The run that gives our number."""
     quantity: str
+    """The name of our number in the run's results."""
     digits: int = 2
+    """Decimal places of our number."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +116,7 @@ class Table:
     cells: tuple[Cell, ...]
 
 
-def _joined(*words: str) -> str:
+def _join(*words: str) -> str:
     return "-".join(word for word in words if word)
 
 

@@ -142,8 +142,8 @@ def _cells() -> Iterator[tuple[str, Iterator[Cell]]]:
 
 def _tables() -> dict[str, Table]:
     cells: dict[str, list[Cell]] = {name: [] for name in PAPER}
-    for name, found in _cells():
-        cells[name] += found
+    for name, table_cells in _cells():
+        cells[name] += table_cells
     return {
         name.removeprefix("table-"): Table(entry["title"], tuple(cells[name]))
         for name, entry in PAPER.items()

@@ -18,23 +18,27 @@ from hba.policy_search.config import SearchConfig
 from reproduction.runs import Asked, Search, Table, Timing, Training
 from reproduction.scales import Scale
 
-ROUNDS, STEPS_PER_ROUND = 5, 80
-"""Rounds of a timing, and steps in each round."""
+ROUNDS = 5
+"""Rounds of a timing."""
+STEPS_PER_ROUND = 80
+"""Steps in each round of a timing."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """The scale, the places of images by dataset, and the folder of run folders."""
+    """What turns runs of the paper into tasks."""
 
     scale: Scale
     places: Mapping[str, Place] = field(default_factory=dict)
+    """The places of images by dataset."""
     work: Path = Path("runs/reproduction")
+    """The folder of run folders."""
     device: str = "auto"
 
     def covers(self, asked: Asked) -> bool:
         """Whether the run, and each search that it needs, is part of the scale."""
         parts = asked.searches if isinstance(asked, Timing) else (asked, *asked.needs)
-        return all(self.scale.settings(part) is not None for part in parts)
+        return all(self.scale.settings(run) is not None for run in parts)
 
     def search(self, search: Search, seed: int) -> SearchTask:
         settings = {**PAPER, "space": "hba", **self._settings(search), "seed": seed}
@@ -61,7 +65,7 @@ class Bench:
     def timing(self, timing: Timing) -> "TimingTask":
         return TimingTask(
             timing.name,
-            tuple(self.search(one, 0) for one in timing.searches),
+            tuple(self.search(search, 0) for search in timing.searches),
             timing.floor,
         )
 
@@ -90,13 +94,12 @@ class Bench:
 class TimingTask:
     """Times steps of searches in turns, so that other load on the machine affects all
     alike; ratios are within a turn.
-
-    floor: also time the floor of the last search.
     """
 
     name: str
     searches: tuple[SearchTask, ...]
     floor: bool
+    """Also time the floor of the last search."""
 
     @property
     def run(self) -> Run:
@@ -106,14 +109,14 @@ class TimingTask:
 
     def do(self) -> Results:
         last = self.searches[-1]
-        of_floor = last if self.floor else None
+        floor_search = last if self.floor else None
         seconds = pd.DataFrame(
-            seconds_in_turns(self.searches, of_floor, STEPS_PER_ROUND)
+            seconds_in_turns(self.searches, floor_search, STEPS_PER_ROUND)
             for _ in range(ROUNDS)
         )
         results: dict[str, Any] = {
             "seconds_per_step": {
-                one.name: seconds[one.name].tolist() for one in self.searches
+                search.name: seconds[search.name].tolist() for search in self.searches
             }
         }
         if self.floor:
@@ -137,24 +140,24 @@ def tasks_of(
     timings, seed by seed.
     """
     covered = [cell.asked for cell in table.cells if bench.covers(cell.asked)]
-    wanted = list(
-        dict.fromkeys(part for asked in covered for part in (*asked.needs, asked))
+    runs = list(
+        dict.fromkeys(run for asked in covered for run in (*asked.needs, asked))
     )
     searches = [
-        bench.search(one, seed)
+        bench.search(run, seed)
         for seed in range(n_seeds)
-        for one in wanted
-        if isinstance(one, Search)
+        for run in runs
+        if isinstance(run, Search)
     ]
     trainings = [
-        bench.training(one, seed)
+        bench.training(run, seed)
         for seed in range(n_seeds)
-        for one in wanted
-        if isinstance(one, Training)
+        for run in runs
+        if isinstance(run, Training)
     ]
     # A timing takes its spread from its rounds.
     return (
         [*searches],
         [*trainings],
-        [bench.timing(one) for one in wanted if isinstance(one, Timing)],
+        [bench.timing(run) for run in runs if isinstance(run, Timing)],
     )

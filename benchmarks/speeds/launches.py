@@ -67,8 +67,8 @@ def host_read(
         # A mask selects as many numbers as it has true values; the shape of other
         # results is known.
         by_content = any(
-            isinstance(one, Tensor) and one.dtype in (torch.bool, torch.uint8)
-            for one in args[1]
+            isinstance(argument, Tensor) and argument.dtype in (torch.bool, torch.uint8)
+            for argument in args[1]
         )
     else:
         by_content = bool(
@@ -78,7 +78,7 @@ def host_read(
     if by_content:
         return f"{function} needs values"
     devices = {
-        one.device for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)
+        leaf.device for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)
     }
     devices |= (
         {torch.device(kwargs["device"])}
@@ -86,7 +86,7 @@ def host_read(
         else set()
     )
     # Derivatives in forward mode make tensors without content, on the device `meta`.
-    kinds = {one.type for one in devices} - {"meta"}
+    kinds = {device.type for device in devices} - {"meta"}
     return (
         f"{function} copies from {' to '.join(sorted(kinds))}"
         if len(kinds) > 1
@@ -95,8 +95,11 @@ def host_read(
 
 
 class Launches(TorchDispatchMode):
-    """Counts calls that launch kernels. waits: the operations for which the host would
-    wait.
+    """Counts calls that launch kernels.
+
+    Attributes:
+        names: The operations that launch a kernel, in their order.
+        waits: The operations for which the host would wait.
     """
 
     def __init__(self) -> None:
@@ -108,8 +111,8 @@ class Launches(TorchDispatchMode):
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         name = function.overloadpacket.__name__
-        if (found := host_read(function, args, kwargs or {})) is not None:
-            self.waits.append(found)
+        if (wait := host_read(function, args, kwargs or {})) is not None:
+            self.waits.append(wait)
         if not (function.is_view or name in RESERVING | ASKING):
             self.names.append(name)
         return function(*args, **(kwargs or {}))
@@ -160,9 +163,9 @@ class CountingGraphs(StepGraphs):
         function: Any = step
         while hasattr(function, "func"):
             function = function.func
-        with Launches() as found:
+        with Launches() as launches:
             outputs = step(*inputs)
-        self.counted[function.__name__] = found
+        self.counted[function.__name__] = launches
         return outputs
 
 
@@ -180,11 +183,11 @@ def of_algorithm(
         "algorithm": name,
         **settings_of(model, side, batch_size, "cpu"),
     }
-    further = (
+    more_settings = (
         {"reward_derivative": "exact"} if name == "lookahead" else {"warm_up_epochs": 0}
     )
     config = SearchConfig.make(
-        {**settings, **further, "learning_rate": LEARNING_RATE}
+        {**settings, **more_settings, "learning_rate": LEARNING_RATE}
     ).resolved()
     context = ImageSearchContext.of(
         config, noise_data(side, BATCHES * batch_size, BATCHES * batch_size)
@@ -206,21 +209,28 @@ def of_algorithm(
 def record_of_launches(made_by: Mapping[str, Any]) -> Record:
     policies = {name: of_policy(name) for name in POLICIES}
     steps = {
-        name: {KINDS[step]: one for step, one in of_algorithm(name).items()}
+        name: {KINDS[step]: counted for step, counted in of_algorithm(name).items()}
         for name in ALGORITHMS
     }
-    found = [
+    all_launches = [
         *policies.values(),
-        *(one for of_one in steps.values() for one in of_one.values()),
+        *(
+            launches
+            for launches_by_step in steps.values()
+            for launches in launches_by_step.values()
+        ),
     ]
     results: Results = {
-        "policies": {name: len(one.names) for name, one in policies.items()},
+        "policies": {name: len(launches.names) for name, launches in policies.items()},
         "compiled": {name: of_compiled_policy(name) for name in POLICIES},
         "steps": {
-            name: {kind: len(one.names) for kind, one in of_one.items()}
-            for name, of_one in steps.items()
+            name: {
+                step_kind: len(launches.names)
+                for step_kind, launches in launches_by_step.items()
+            }
+            for name, launches_by_step in steps.items()
         },
-        "waits": sorted({wait for one in found for wait in one.waits}),
+        "waits": sorted({wait for launches in all_launches for wait in launches.waits}),
     }
     size = {"model": "wrn-40-2", "image_size": 32, "batch_size": 128}
     return Record(Run("launches", "noise", size, seed=0), results, made_by)
@@ -228,16 +238,16 @@ def record_of_launches(made_by: Mapping[str, Any]) -> Record:
 
 def launch_table(records: Sequence[Record]) -> str:
     """Markdown tables of the calls that launch something."""
-    found = records[-1].results
-    calls = {"a call": found["policies"], "a call, compiled": found["compiled"]}
-    of_policies = pd.DataFrame(
+    results = records[-1].results
+    calls = {"a call": results["policies"], "a call, compiled": results["compiled"]}
+    policy_table = pd.DataFrame(
         [
-            {"": call, **{name: str(n) for name, n in one.items()}}
-            for call, one in calls.items()
+            {"": call, **{name: str(count) for name, count in counts.items()}}
+            for call, counts in calls.items()
         ]
     )
-    of_steps = [
-        {"": name, **{kind: f"{n:,}" for kind, n in one.items()}}
-        for name, one in found["steps"].items()
+    step_rows = [
+        {"": name, **{step_kind: f"{count:,}" for step_kind, count in counts.items()}}
+        for name, counts in results["steps"].items()
     ]
-    return f"{markdown(of_policies)}\n\n{markdown(pd.DataFrame(of_steps))}"
+    return f"{markdown(policy_table)}\n\n{markdown(pd.DataFrame(step_rows))}"

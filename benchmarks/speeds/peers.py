@@ -33,14 +33,13 @@ Transform = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Peer:
-    """A row of the table. prepare: makes a call from uint8 images (B, C, H, W); None
-    without the package.
-    """
+    """A row of the table."""
 
     name: str
     takes: str
     operations: str
     prepare: Callable[[Tensor], Call] | None
+    """Makes a call from uint8 images (B, C, H, W); None without the package."""
 
 
 def two_operations(n_images: int) -> Policy:
@@ -95,10 +94,10 @@ def pictures(images: Tensor) -> list[Image.Image]:
 
 
 def one_by_one(
-    kind: Callable[[Tensor], Iterable[Any]], transform: Transform, images: Tensor
+    make_images: Callable[[Tensor], Iterable[Any]], transform: Transform, images: Tensor
 ) -> Call:
     """From images of one kind to images of the same kind."""
-    kept = list(kind(images))
+    kept = list(make_images(images))
     return lambda: [transform(image) for image in kept]
 
 
@@ -197,7 +196,7 @@ def all_peers() -> list[Peer]:
     rand_augment = v2.RandAugment(num_ops=2)
     some_of = albumentations_two()
 
-    def of_albumentations(
+    def albumentations_peer(
         takes: str, call: Callable[[Transform, Tensor], Call]
     ) -> Peer:
         prepare = None if some_of is None else partial(call, some_of)
@@ -256,8 +255,8 @@ def all_peers() -> list[Peer]:
             partial(one_by_one, list, rand_augment),
         ),
         Peer("kornia RandAugment", "float32 batch", "2 a batch", call_kornia),
-        of_albumentations("uint8 arrays", partial(one_by_one, arrays)),
-        of_albumentations("uint8 to float32", arrays_to_batch),
+        albumentations_peer("uint8 arrays", partial(one_by_one, arrays)),
+        albumentations_peer("uint8 to float32", arrays_to_batch),
         Peer(
             "TrivialAugmentWide",
             "PIL images",

@@ -36,7 +36,7 @@ def peers_of(side: int) -> dict[str, tuple[Any, Any, Any]]:
     still = dict.fromkeys(("brightness", "contrast", "saturation"), (1.0, 1.0))
 
     def jitter(name: str, change: float = 0.5) -> tuple[Any, Any, Any]:
-        own: dict[str, Any] = {
+        parameters: dict[str, Any] = {
             **still,
             "hue": (0.0, 0.0),
             name: factor if name in still else (-change, change),
@@ -45,7 +45,7 @@ def peers_of(side: int) -> dict[str, tuple[Any, Any, Any]]:
         return (
             v2.ColorJitter(**only),
             kornia.ColorJiggle(**only, p=1.0),
-            of.ColorJitter(**own, p=1),
+            of.ColorJitter(**parameters, p=1),
         )
 
     return {
@@ -129,21 +129,21 @@ def calls_of(images: Tensor) -> dict[tuple[str, str], Call]:
     """
     calls: dict[tuple[str, str], Call] = {}
     floats = images.float() / 255
-    for name, (torchvision, of_kornia, of_albumentations) in peers_of(
+    for name, (torchvision, kornia_call, albumentations_call) in peers_of(
         images.shape[2]
     ).items():
         space = SearchSpace((STAGED[name],), count_probabilities=(1.0,))
         low, high = torch.tensor(space.ranges).unbind(1)
-        row = torch.tensor([one.endswith("probability") for one in space.names])
+        row = torch.tensor([name.endswith("probability") for name in space.names])
         calls[name, "hba"] = call_on_floats(
             Policy(space, torch.where(row, 1.0, (low + high) / 2)), images
         )
-        calls[name, "kornia"] = partial(of_kornia, floats)
+        calls[name, "kornia"] = partial(kornia_call, floats)
         if torchvision is not None:
             calls[name, "torchvision"] = one_by_one(list, torchvision, images)
-        if of_albumentations is not None:
+        if albumentations_call is not None:
             calls[name, "albumentations"] = one_by_one(
-                arrays, partial(_on_array, of_albumentations), images
+                arrays, partial(_on_array, albumentations_call), images
             )
     return calls
 
@@ -159,14 +159,14 @@ def operations_table(rounds: int, seconds: float) -> str:
         times = in_turns(
             calls_of(images), rounds, partial(seconds_per_call, seconds=seconds)
         )
-        n = BATCH_SIZES[side]
+        batch_size = BATCH_SIZES[side]
         cells = {
-            key: shown([1e6 * one / n for one in found], ",.0f")
-            for key, found in times.items()
+            key: shown([1e6 * seconds / batch_size for seconds in rounds], ",.0f")
+            for key, rounds in times.items()
         }
         rows = [
             [name, *(cells.get((name, library), "-") for library in LIBRARIES)]
             for name in peers_of(side)
         ]
-        parts.append(as_markdown([f"{n} of {side}x{side}", *LIBRARIES], rows))
+        parts.append(as_markdown([f"{batch_size} of {side}x{side}", *LIBRARIES], rows))
     return "\n\n".join(parts)

@@ -20,10 +20,11 @@ from hba.data import EvaluationData, LabelledImages, SearchData
 from hba.policy_search.config import SearchConfig
 
 N_CLASSES = 10
-BATCHES, VAL_BATCHES = 50, 4
-"""Batches of noise in an epoch, whose end takes time in a search and none in a floor,
-and for validation.
+BATCHES = 50
+"""Batches of noise in an epoch, whose end takes time in a search and none in a floor.
 """
+VAL_BATCHES = 4
+"""Batches of noise for validation."""
 LEARNING_RATE = 0.01
 """All algorithms diverge on noise at higher ones."""
 SIZE = ("model", "image_size", "batch_size")
@@ -62,10 +63,10 @@ def timed_floors(shared: Mapping[str, Any], steps: int) -> tuple[Timed, dict[str
     """Timings of a step of each algorithm and its floor, and the settings of each."""
     data = noise_data(
         shared["image_size"],
-        *(n * shared["batch_size"] for n in (BATCHES, VAL_BATCHES)),
+        *(n_batches * shared["batch_size"] for n_batches in (BATCHES, VAL_BATCHES)),
     )
-    of_all = {**shared, "data": "noise", "learning_rate": LEARNING_RATE}
-    searched = {**of_all, "space": "hba"}
+    settings = {**shared, "data": "noise", "learning_rate": LEARNING_RATE}
+    searched = {**settings, "space": "hba"}
     configs = {
         name: SearchConfig.make({**searched, **floor.settings}).resolved()
         for name, floor in FLOORS.items()
@@ -77,7 +78,7 @@ def timed_floors(shared: Mapping[str, Any], steps: int) -> tuple[Timed, dict[str
             bare_seconds_per_step, FLOORS[name], config, data, steps
         )
     return timed, {
-        **of_all,
+        **settings,
         "algorithms": {name: kept_settings(config) for name, config in configs.items()},
     }
 
@@ -88,10 +89,10 @@ def timed_fast(shared: Mapping[str, Any], steps: int) -> Timed:
     """
     data = noise_data(
         shared["image_size"],
-        *(n * shared["batch_size"] for n in (BATCHES, VAL_BATCHES)),
+        *(n_batches * shared["batch_size"] for n_batches in (BATCHES, VAL_BATCHES)),
     )
     trained = EvaluationData("noise", data.class_names, data.train, data.val)
-    found: dict[str, Callable[[], float]] = {}
+    calls: dict[str, Callable[[], float]] = {}
     for fast, suffix in ((False, ""), (True, ", fast")):
         settings = {
             **shared,
@@ -103,30 +104,30 @@ def timed_fast(shared: Mapping[str, Any], steps: int) -> Timed:
             {**settings, "algorithm": "lookahead", "space": "hba"}
         ).resolved()
         evaluation = EvaluationConfig.make(settings)
-        found[f"search{suffix}"] = partial(search_seconds_per_step, search, data, steps)
-        found[f"training{suffix}"] = partial(
+        calls[f"search{suffix}"] = partial(search_seconds_per_step, search, data, steps)
+        calls[f"training{suffix}"] = partial(
             training_seconds_per_step, evaluation, trained, steps
         )
-    return found
+    return calls
 
 
-def in_rounds(timed: Timed, rounds: int) -> dict[str, list[float]]:
+def time_in_rounds(timed: Timed, rounds: int) -> dict[str, list[float]]:
     """Measure each once per round, so that other load affects all alike."""
-    found: dict[str, list[float]] = {name: [] for name in timed}
+    times: dict[str, list[float]] = {name: [] for name in timed}
     for _ in range(rounds):
         for name, seconds in timed.items():
-            found[name].append(seconds())
-    return found
+            times[name].append(seconds())
+    return times
 
 
 def record_of_floors(
     shared: Mapping[str, Any], steps: int, rounds: int, made_by: Mapping[str, Any]
 ) -> Record:
     timed, settings = timed_floors(shared, steps)
-    found = in_rounds(timed, rounds)
+    times = time_in_rounds(timed, rounds)
     results: Results = {
-        "seconds_per_step": {name: found[name] for name in FLOORS},
-        "floor_seconds_per_step": {name: found[f"{name}, floor"] for name in FLOORS},
+        "seconds_per_step": {name: times[name] for name in FLOORS},
+        "floor_seconds_per_step": {name: times[f"{name}, floor"] for name in FLOORS},
     }
     return Record(Run("steps", "noise", settings, seed=0), results, made_by)
 
@@ -134,10 +135,10 @@ def record_of_floors(
 def record_of_fast(
     shared: Mapping[str, Any], steps: int, rounds: int, made_by: Mapping[str, Any]
 ) -> Record:
-    found = in_rounds(timed_fast(shared, steps), rounds)
+    times = time_in_rounds(timed_fast(shared, steps), rounds)
     return Record(
         Run("fast", "noise", {**shared, "steps": steps, "rounds": rounds}, seed=0),
-        found,
+        times,
         made_by,
     )
 
@@ -148,7 +149,7 @@ def newest_of_each_size(results: Path, question: str) -> list[Record]:
     return newest(
         records,
         lambda run: (
-            *(run.settings.get(one) for one in SIZE),
+            *(run.settings.get(setting) for setting in SIZE),
             run.settings.get("graph", True),
         ),
     )
@@ -176,13 +177,13 @@ def floor_table(records: Sequence[Record]) -> str:
         )
         side = settings["image_size"]
         without = "" if settings.get("graph", True) else ", without graphs"
-        what = (
+        caption = (
             f"{settings['model']}, {side}x{side} pixels, batches of"
             f" {settings['batch_size']}{without}"
         )
-        made = f"{hardware_of(record.made_by)}; commit `{record.made_by['commit']}`"
+        machine = f"{hardware_of(record.made_by)}; commit `{record.made_by['commit']}`"
         rounds = len(next(iter(seconds.values())))
-        parts.append(f"{what}; {rounds} rounds; {made}.\n\n{markdown(table)}")
+        parts.append(f"{caption}; {rounds} rounds; {machine}.\n\n{markdown(table)}")
     return "\n\n".join(parts)
 
 
@@ -193,20 +194,22 @@ def fast_table(records: Sequence[Record]) -> str:
     lines = [
         {
             "network, pixels, batch": ", ".join(
-                str(record.run.settings[one]) for one in SIZE
+                str(record.run.settings[setting]) for setting in SIZE
             ),
-            "step of": text,
-            "seconds": spread_text(record.results[kind], 4),
-            "seconds with `--fast`": spread_text(record.results[f"{kind}, fast"], 4),
+            "step of": label,
+            "seconds": spread_text(record.results[quantity], 4),
+            "seconds with `--fast`": spread_text(
+                record.results[f"{quantity}, fast"], 4
+            ),
             "times as fast": ratio_text(
-                record.results[kind], record.results[f"{kind}, fast"]
+                record.results[quantity], record.results[f"{quantity}, fast"]
             ),
-            "rounds": str(len(record.results[kind])),
+            "rounds": str(len(record.results[quantity])),
             "hardware, commit": (
                 f"{hardware_of(record.made_by)}, `{record.made_by['commit']}`"
             ),
         }
         for record in records
-        for kind, text in KINDS.items()
+        for quantity, label in KINDS.items()
     ]
     return markdown(pd.DataFrame(lines))

@@ -135,21 +135,22 @@ def peer_table(rounds: int, seconds: float) -> str:
     }
     rows = []
     for row, peer in enumerate(peers):
-        own = {side: rates[row, side] for side in images if (row, side) in rates}
+        row_rates = {side: rates[row, side] for side in images if (row, side) in rates}
+        medians = {side: statistics.median(rate) for side, rate in row_rates.items()}
         ratios = [
-            f"{statistics.median(rates[0, side]) / statistics.median(own[side]):.2f}"
-            for side in own
-        ]
-        figures = [shown(rate, ",.0f") for rate in own.values()] or [
-            "not installed"
-        ] * len(images)
+            f"{statistics.median(rates[0, side]) / median:.2f}"
+            for side, median in medians.items()
+        ] or [""] * len(images)
+        figures = [shown(rate, ",.0f") for rate in row_rates.values()]
+        if not figures:
+            figures = ["not installed"] * len(images)
         rows.append(
             [
                 peer.name,
                 peer.takes,
                 peer.operations,
                 *figures,
-                *(ratios or [""] * len(images)),
+                *ratios,
             ]
         )
     headings = [

@@ -25,7 +25,7 @@ from hba.algorithms.responses import RESPONSES, TrainingBatch
 from hba.hypernet.layers import HyperLayer
 
 
-def responding(**settings: Any) -> tuple[Any, Any]:
+def begin_responding(**settings: Any) -> tuple[Any, Any]:
     """With a hypernetwork that answers lambda: at the start phi_V is zero, so that no
     gradient reaches lambda.
     """
@@ -36,9 +36,10 @@ def responding(**settings: Any) -> tuple[Any, Any]:
 
 
 def test_a_lambda_step_moves_only_lambda_by_the_slope_of_the_validation_loss() -> None:
-    problem, state = responding()
+    problem, state = begin_responding()
     weights = copy.deepcopy(state.learner.hypernetwork.state_dict())
-    start, ((x, labels),) = state.lam.detach().clone(), next_validation(problem, state)
+    start = state.lam.detach().clone()
+    ((x, labels),) = next_validation(problem, state)
     algorithm_of(problem).update_lambda(problem, state, ())
     for name, value in state.learner.hypernetwork.state_dict().items():
         assert torch.equal(value, weights[name]), name
@@ -48,8 +49,8 @@ def test_a_lambda_step_moves_only_lambda_by_the_slope_of_the_validation_loss() -
     direction[int(state.lam.grad.abs().argmax())] = 1.0
     with torch.no_grad():
         plus, minus = (
-            F.cross_entropy(network(x, start + way * distance * direction), labels)
-            for way in (1, -1)
+            F.cross_entropy(network(x, start + sign * distance * direction), labels)
+            for sign in (1, -1)
         )
     slope = (plus.double() - minus.double()).item() / (2 * distance)
     assert math.isclose(slope, float(state.lam.grad @ direction), rel_tol=0.02)
@@ -66,7 +67,7 @@ def test_steps_alternate_as_in_the_pseudo_code(
     problem, state = begun_as_in_the_paper(train_steps=train_steps, val_steps=val_steps)
     calls: list[str] = []
 
-    def update_phi(_: ImageProblem, state: Any, *further: Any) -> None:
+    def update_phi(_: ImageProblem, state: Any, *arguments: Any) -> None:
         calls.append("phi")
         state.learner.update()
 
@@ -113,17 +114,19 @@ def test_every_image_has_its_own_lambda_in_policy_and_network_alike(
 
 @each("name", RESPONSES)
 def test_a_training_step_is_one_of_sgd_along_those_gradients(name: str) -> None:
-    problem, state = responding(response=name, weight_decay=0.0, learning_rate=0.1)
-    own = copy.deepcopy(state)
-    images, labels = own.train_stream.next()
-    rows = own.lam.detach() + torch.randn(
-        len(images), len(state.lam), generator=own.generator
+    problem, state = begin_responding(
+        response=name, weight_decay=0.0, learning_rate=0.1
+    )
+    copied = copy.deepcopy(state)
+    images, labels = copied.train_stream.next()
+    rows = copied.lam.detach() + torch.randn(
+        len(images), len(state.lam), generator=copied.generator
     )
 
     def augment(images: Tensor, rows: Tensor) -> Tensor:
-        return problem.augment(images, rows, own.generator)
+        return problem.augment(images, rows, copied.generator)
 
-    hypernetwork = own.learner.hypernetwork.train()
+    hypernetwork = copied.learner.hypernetwork.train()
     RESPONSES[name](
         TrainingBatch(hypernetwork, augment, F.cross_entropy, images, labels, rows)
     )
@@ -144,13 +147,13 @@ def test_every_layer_answers_the_last_one_too(algorithm: str) -> None:
     hypernetwork = state.learner.hypernetwork.model
     layers = [
         name
-        for name, one in plain.named_modules()
-        if isinstance(one, nn.Conv2d | nn.BatchNorm2d | nn.Linear)
+        for name, module in plain.named_modules()
+        if isinstance(module, nn.Conv2d | nn.BatchNorm2d | nn.Linear)
     ]
     assert [
         name
-        for name, one in hypernetwork.named_modules()
-        if isinstance(one, HyperLayer)
+        for name, module in hypernetwork.named_modules()
+        if isinstance(module, HyperLayer)
     ] == layers
     assert isinstance(plain.get_submodule(layers[-1]), nn.Linear)
     assert algorithm_of(problem).response == (
@@ -186,7 +189,7 @@ def test_noise_of_training_has_the_learnt_scale_of_each_hyperparameter(
     monkeypatch.setattr(type(problem.space), "decode", record)
     step(problem, state, 30)
     # Those of delta-stn's own loss are without noise.
-    noise = torch.cat([one for one in seen if one.any()])
+    noise = torch.cat([batch for batch in seen if batch.any()])
     assert len(noise) == 30 * 8
     torch.testing.assert_close(noise.std(dim=0), scales, rtol=0.35, atol=0)
     assert noise.std(dim=0)[:10].mean() < 0.25 * noise.std(dim=0)[-10:].mean()

@@ -109,18 +109,22 @@ def test_the_network_of_the_result_is_an_ordinary_one_and_measures_as_reported(
 def test_settings_that_it_does_not_read_are_refused_and_not_noted_as_used(
     algorithm: str,
 ) -> None:
-    others: dict[str, Any] = {
+    other_settings: dict[str, Any] = {
         "weight_sigma": 0.5,
         "population_size": 4,
         "sharing": "bn",
         "val_steps": 2,
         "lambda_learning_rate": 0.5,
     }
-    idle = [name for name in others if name not in ALGORITHMS[algorithm].model_fields]
+    idle = [
+        name
+        for name in other_settings
+        if name not in ALGORITHMS[algorithm].model_fields
+    ]
     assert idle
     for name in idle:
         with pytest.raises(SettingsError, match=f"^{name} .*{algorithm}"):
-            run(algorithm, **{name: others[name]})
+            run(algorithm, **{name: other_settings[name]})
     assert not whole(algorithm).schedule.provenance["settings"].keys() & set(idle)  # type: ignore[union-attr]
 
 
@@ -142,11 +146,11 @@ def test_files_of_the_test_split_are_never_opened(
         "val": small_images(16, seed=1),
         "test": small_images(8, seed=2),
     }
-    for part, labelled in images.items():
+    for split, labelled in images.items():
         for number, (image, label) in enumerate(
             zip(labelled.images, labelled.labels.tolist(), strict=True)
         ):
-            path = tmp_path / part / str(label) / f"{number}.png"
+            path = tmp_path / split / str(label) / f"{number}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray(image.permute(1, 2, 0).numpy()).save(path)
     opened = record_images(monkeypatch)
@@ -207,15 +211,19 @@ def test_an_algorithm_of_ones_own_is_given_as_an_object_or_a_class_and_resumed(
         for name in ("model", "epochs", "batch_size", "device")
     }
     flat: dict[str, Any] = {"train_steps": 2, "strength": -0.5}
-    given = Drifting(**flat)
-    whole = hba.search(small_data(), algorithm=given, **settings)
+    own_algorithm = Drifting(**flat)
+    whole = hba.search(small_data(), algorithm=own_algorithm, **settings)
     assert np.array_equal(
         values_of(hba.search(small_data(), algorithm=Drifting, **flat, **settings)),
         values_of(whole),
     )
     assert (values_of(whole)[0] != values_of(whole)[-1]).any()
     hba.search(
-        small_data(), out=tmp_path, algorithm=given, callback=StopAfter(4), **settings
+        small_data(),
+        out=tmp_path,
+        algorithm=own_algorithm,
+        callback=StopAfter(4),
+        **settings,
     )
     resumed = hba.search(small_data(), out=tmp_path, resume=True, algorithm=Drifting)
     assert resumed.finished
@@ -238,11 +246,11 @@ def test_it_runs_on_a_gpu_and_goes_on_there(algorithm: str, tmp_path: Path) -> N
 NAMES = ("left", "right", "both")
 
 
-def two_sides(n: int, seed: int) -> LabelledImages:
+def two_sides(n_images: int, seed: int) -> LabelledImages:
     """Small images of one label, and a second that every third has."""
-    images = small_images(n, seed)
-    labels = torch.zeros(n, 3, dtype=torch.bool)
-    labels[torch.arange(n), images.labels] = True
+    images = small_images(n_images, seed)
+    labels = torch.zeros(n_images, 3, dtype=torch.bool)
+    labels[torch.arange(n_images), images.labels] = True
     labels[::3, 2] = True
     labels[::5] = False
     return LabelledImages(images.images, labels)

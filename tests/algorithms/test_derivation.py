@@ -51,14 +51,14 @@ def test_algorithm_5_keeps_its_noise_for_t_train_steps_and_then_draws_it_anew(
     assert math.isclose(firsts.std().item(), 0.7, rel_tol=0.05)
 
 
-@pytest.mark.parametrize("kind", ["population", "hyper-population"])
+@pytest.mark.parametrize("algorithm_name", ["population", "hyper-population"])
 def test_a_population_keeps_lambdas_for_t_train_steps_then_goes_on_from_the_least_loss(
-    kind: str, monkeypatch: pytest.MonkeyPatch
+    algorithm_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem, state = begun_as_in_the_paper(
-        algorithm=kind, train_steps=2, population_size=4
+        algorithm=algorithm_name, train_steps=2, population_size=4
     )
-    if kind == "hyper-population":
+    if algorithm_name == "hyper-population":
         # V starts at zero, so that all members are alike.
         respond_at_random(state.learner.hypernetwork)
     start = state.lam_rows.clone()
@@ -99,14 +99,14 @@ def test_algorithm_3_updates_each_member_as_if_it_were_alone(n_members: int) -> 
         )
         for network in alone
     ]
-    own = copy.deepcopy(state)
+    copied = copy.deepcopy(state)
     n_steps = problem.config.epochs * state.steps_per_epoch
     for number_of_step in range(2):
-        images, labels = own.train_stream.next()
+        images, labels = copied.train_stream.next()
         x = problem.augment(
             images,
-            own.lam_rows.repeat_interleave(len(images) // n_members, 0),
-            own.generator,
+            copied.lam_rows.repeat_interleave(len(images) // n_members, 0),
+            copied.generator,
         )
         step(problem, state)
         factor = (1 + math.cos(math.pi * number_of_step / n_steps)) / 2
@@ -115,10 +115,10 @@ def test_algorithm_3_updates_each_member_as_if_it_were_alone(n_members: int) -> 
         ):
             optimizer.param_groups[0]["lr"] = 0.05 * factor
             size = len(x) // n_members
-            part = slice(number * size, (number + 1) * size)
+            rows = slice(number * size, (number + 1) * size)
             network.train()
             optimizer.zero_grad()
-            F.cross_entropy(network(x[part]), labels[part]).backward()
+            F.cross_entropy(network(x[rows]), labels[rows]).backward()
             optimizer.step()
     for number, network in enumerate(alone):
         trained = build_member(state, number).state_dict()
@@ -183,14 +183,18 @@ def test_algorithm_3_copies_the_best_member_and_then_disturbs_every_one() -> Non
     assert torch.equal(plain.get_parameter("conv.weight"), weights["conv.weight"])
 
 
-@each("kind", ["population", "hyper-population"])
-def test_a_population_that_does_not_divide_the_batch_is_one_line(kind: str) -> None:
+@each("algorithm_name", ["population", "hyper-population"])
+def test_a_population_that_does_not_divide_the_batch_is_one_line(
+    algorithm_name: str,
+) -> None:
     with pytest.raises(
         SettingsError, match="got batches of 8 images for population_size 3"
     ):
-        begun_as_in_the_paper(algorithm=kind, population_size=3)
+        begun_as_in_the_paper(algorithm=algorithm_name, population_size=3)
     # There are only 24 images, so that batches are smaller than asked for.
     with pytest.raises(
         SettingsError, match="got batches of 24 images for population_size 16"
     ):
-        begun_as_in_the_paper(algorithm=kind, population_size=16, batch_size=32)
+        begun_as_in_the_paper(
+            algorithm=algorithm_name, population_size=16, batch_size=32
+        )

@@ -90,12 +90,12 @@ def test_each_coordinate_moves_one_kind_of_number_of_one_kind_of_operation(
 ) -> None:
     rows = directions(space, CPU)[: len(SHARED)]
     walk = {
-        f"{slot.prefix}.{kind}"
+        f"{slot.prefix}.{quantity}"
         for slot in space.slots[space.walk_slots]
-        for kind in ("probability", "magnitude")
+        for quantity in ("probability", "magnitude")
     }
     assert len(SHARED) == 4
-    for number, (is_geometric, kind) in enumerate(
+    for number, (is_geometric, quantity) in enumerate(
         [
             (True, "probability"),
             (False, "probability"),
@@ -107,7 +107,8 @@ def test_each_coordinate_moves_one_kind_of_number_of_one_kind_of_operation(
         assert columns(rows[number], space) == {
             name
             for name in walk.intersection(space.names)
-            if name.endswith(kind) and (name.split(".")[0] in GEOMETRIC) == is_geometric
+            if name.endswith(quantity)
+            and (name.split(".")[0] in GEOMETRIC) == is_geometric
         }
     assert (rows[:2] >= 0).all()
     moved = [float(name in walk) for name in space.names]
@@ -188,8 +189,8 @@ def test_shared_coordinates_go_by_adam_along_the_sum_of_their_gradients() -> Non
     expected = torch.zeros(space.n)
     for number, row in enumerate(rows):
         summed = [
-            sum(a * b for a, b in zip(row.tolist(), one.tolist(), strict=True))
-            for one in gradients
+            sum(a * b for a, b in zip(row.tolist(), gradient.tolist(), strict=True))
+            for gradient in gradients
         ]
         place = adam(summed, rate, betas)[-1]
         assert strength.offsets[number].item() == pytest.approx(place, rel=1e-4)
@@ -211,10 +212,10 @@ def test_the_step_ends_where_its_gradient_and_its_length_balance() -> None:
     )
     curvature = torch.rand(N, generator=generator).double()
     rates = root @ root.T + 0.1 * torch.eye(N)
-    found = proximal_step(lam, start, curvature, rates)
-    slope = torch.linalg.inv(rates) @ (found - lam) + curvature * (found - start)
+    moved = proximal_step(lam, start, curvature, rates)
+    slope = torch.linalg.inv(rates) @ (moved - lam) + curvature * (moved - start)
     torch.testing.assert_close(slope, torch.zeros_like(slope), rtol=0, atol=1e-10)
-    assert not torch.allclose(found, lam)
+    assert not torch.allclose(moved, lam)
 
 
 @each("optimizer", ["adam", "rmsprop"])

@@ -30,11 +30,11 @@ from hba.models import build_model
 from hba.policy.draw import SampleTrace
 
 
-def lookahead_begun(**settings: Any) -> tuple[Any, Any]:
+def begin_lookahead(**settings: Any) -> tuple[Any, Any]:
     return begun(**{"algorithm": "lookahead", **FORMER, "train_steps": 2, **settings})
 
 
-def augmented(problem: Any, state: Any, draws: int = 1) -> AugmentedBatch:
+def augment_next(problem: Any, state: Any, draws: int = 1) -> AugmentedBatch:
     """The next training images."""
     batch: AugmentedBatch = algorithm_of(problem).augmented(
         problem, state, *state.train_stream.next(), draws
@@ -42,7 +42,7 @@ def augmented(problem: Any, state: Any, draws: int = 1) -> AugmentedBatch:
     return batch
 
 
-def compared(rewards: Tensor, draws: int) -> Tensor:
+def compare(rewards: Tensor, draws: int) -> Tensor:
     """With the mean of the batch, or of the image's two other draws."""
     if draws == 1:
         return rewards - rewards.mean()
@@ -103,11 +103,11 @@ def loss_at(
 def image_gradient(
     network: nn.Module, trial: AugmentedBatch, image: int
 ) -> dict[str, Tensor]:
-    own = copy.deepcopy(network)
+    copied = copy.deepcopy(network)
     F.cross_entropy(
-        own(trial.images[image : image + 1]), trial.labels[image : image + 1]
+        copied(trial.images[image : image + 1]), trial.labels[image : image + 1]
     ).backward()
-    return {name: _gradient(parameter) for name, parameter in own.named_parameters()}
+    return {name: _gradient(parameter) for name, parameter in copied.named_parameters()}
 
 
 def slopes(
@@ -122,38 +122,38 @@ def slopes(
     plus, minus = (
         loss_at(network, direction, sign * small, losses) for sign in (1, -1)
     )
-    found: Tensor = (plus - minus) / (2 * small)
-    return found
+    slope: Tensor = (plus - minus) / (2 * small)
+    return slope
 
 
 def test_rewards_are_the_central_differences_of_the_losses() -> None:
     network, trial, direction = trained_network()
-    found = rewards_of(network, trial, direction)
+    rewards = rewards_of(network, trial, direction)
     torch.testing.assert_close(
-        found, slopes(network, trial, direction), rtol=1e-6, atol=1e-8
+        rewards, slopes(network, trial, direction), rtol=1e-6, atol=1e-8
     )
 
 
 def test_a_network_with_a_frozen_layer_is_judged_by_what_it_trains() -> None:
     torch.manual_seed(0)
-    problem, state = lookahead_begun(network=WithFrozenLayer(), learning_rate=0.001)
+    problem, state = begin_lookahead(network=WithFrozenLayer(), learning_rate=0.001)
     step(problem, state, 4)
     assert (state.lam != 0).any(), "it started at the middle of every range"
     network = state.learner.network.double()
-    trial = augmented(problem, state)
+    trial = augment_next(problem, state)
     still = {
         name: torch.zeros_like(parameter)
         for name, parameter in network.named_parameters()
     }
     trained = {
         name: torch.randn_like(still[name])
-        for name, one in network.named_parameters()
-        if one.requires_grad
+        for name, parameter in network.named_parameters()
+        if parameter.requires_grad
     }
     double = trial_of(trial.images.double(), trial.labels)
-    found = rewards_of(network, double, trained)
+    rewards = rewards_of(network, double, trained)
     torch.testing.assert_close(
-        found, slopes(network, double, still | trained), rtol=1e-5, atol=1e-7
+        rewards, slopes(network, double, still | trained), rtol=1e-5, atol=1e-7
     )
 
 
@@ -165,9 +165,9 @@ def test_a_lambda_step_follows_the_validation_losses_after_real_steps_on_every_i
     and the score in plain loops.
     """
     space = space_of("Rotate", "Invert", "Color", count_probabilities=(0.0, 0.3, 0.7))
-    problem, state = lookahead_begun(space=space, initial_fraction=0.4)
+    problem, state = begin_lookahead(space=space, initial_fraction=0.4)
     step(problem, state, 3)
-    trial = augmented(problem, state, draws)
+    trial = augment_next(problem, state, draws)
     ((images, labels),) = next_validation(problem, state)
     network = copy.deepcopy(state.learner.network).double().eval()
     double = trial_of(trial.images.double(), trial.labels)
@@ -182,7 +182,7 @@ def test_a_lambda_step_follows_the_validation_losses_after_real_steps_on_every_i
             network, image_gradient(network, double, image), -alpha, validation
         )
         lowered.append((validation(network) - after) / alpha)
-    advantages = compared(torch.tensor(lowered), draws)
+    advantages = compare(torch.tensor(lowered), draws)
     uphill = expected_score(space, trial, advantages / advantages.std())
     algorithm_of(problem).update_lambda(problem, state, (None, None), trial)
     torch.testing.assert_close(state.lam.grad, -uphill, rtol=5e-3, atol=5e-4)
@@ -201,7 +201,7 @@ def test_the_slot_that_alone_is_rewarded_wins(
     winner: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     space = space_of("Rotate", "Invert", "Color", "Equalize")
-    problem, state = lookahead_begun(
+    problem, state = begin_lookahead(
         space=space, initial_fraction=0.3, lambda_learning_rate=0.05, batch_size=24
     )
     generator = seeded(0)
@@ -213,14 +213,14 @@ def test_the_slot_that_alone_is_rewarded_wins(
     )
     for _ in range(80):
         algorithm_of(problem).update_lambda(
-            problem, state, (None, None), augmented(problem, state)
+            problem, state, (None, None), augment_next(problem, state)
         )
     probabilities = torch.sigmoid(state.lam.detach())[
         [slot.probability for slot in space.slots]
     ].tolist()
-    found = probabilities.pop(winner)
-    assert found > 0.8
-    assert found > 2 * max(probabilities)
+    share = probabilities.pop(winner)
+    assert share > 0.8
+    assert share > 2 * max(probabilities)
 
 
 BETAS = (0.9, 0.999)
@@ -264,20 +264,21 @@ def test_a_reward_is_what_an_image_adds_to_adamws_step_along_the_val_gradient() 
     validation = torch.autograd.grad(loss, weights, retain_graph=True)
     trial = trial_of(images[:6], labels[:6])
     rewards = Lookahead().rewards(learner, trial, loss)
-    without = after_a_step(learner, [torch.zeros_like(one) for one in weights])
+    without = after_a_step(learner, [torch.zeros_like(weight) for weight in weights])
     small = 1e-7
     changes = []
     for image in range(N_IMAGES):
-        own = F.cross_entropy(
+        image_loss = F.cross_entropy(
             learner.network(trial.images[image : image + 1]),
             trial.labels[image : image + 1],
         )
         moved = after_a_step(
-            learner, [small * one for one in torch.autograd.grad(own, weights)]
+            learner,
+            [small * gradient for gradient in torch.autograd.grad(image_loss, weights)],
         )
         along = [
-            (v * (one - other)).sum()
-            for v, one, other in zip(validation, moved, without, strict=True)
+            (v * (with_image - other)).sum()
+            for v, with_image, other in zip(validation, moved, without, strict=True)
         ]
         changes.append(torch.stack(along).sum() / small)
     # A gradient of nearly nothing shrinks all mean squares alike; what Adam's

@@ -52,8 +52,8 @@ def sides() -> SearchData:
 
 
 @cache
-def searched(**further: Any) -> hba.SearchResult:
-    return hba.search(sides(), **SETTINGS, **further)
+def search(**options: Any) -> hba.SearchResult:
+    return hba.search(sides(), **SETTINGS, **options)
 
 
 def probability(result: hba.SearchResult, name: str) -> float:
@@ -66,7 +66,7 @@ def probability(result: hba.SearchResult, name: str) -> float:
 
 
 def test_symmetries_of_the_images_are_found_and_others_left_out() -> None:
-    result = searched()
+    result = search()
     assert [probability(result, name) for name in FLIPS] == [0.0, 0.5, 0.0]
     assert result.schedule is not None
     assert result.schedule.epochs == 1
@@ -76,7 +76,7 @@ def test_symmetries_of_the_images_are_found_and_others_left_out() -> None:
 
 
 def test_it_takes_the_fork_with_the_least_loss_and_as_long_as_it_says() -> None:
-    result = searched()
+    result = search()
     assert result.schedule is not None
     forks = result.schedule.provenance["forks"]
     assert list(forks) == [
@@ -88,9 +88,9 @@ def test_it_takes_the_fork_with_the_least_loss_and_as_long_as_it_says() -> None:
         "best 3",
     ]
     assert len(result.metrics) == 2 + 3 * len(forks) + 6
-    taken = result.schedule.provenance["taken"]
-    assert forks[taken["fork"]][1] + forks[taken["fork"]][2] <= 0
-    assert taken["operations"][0] == "VerticalFlip"
+    chosen = result.schedule.provenance["taken"]
+    assert forks[chosen["fork"]][1] + forks[chosen["fork"]][2] <= 0
+    assert chosen["operations"][0] == "VerticalFlip"
     assert forks["no group"][1:] == [0.0, 0.0]
 
 
@@ -116,20 +116,20 @@ def test_lookahead_moves_the_values_of_what_is_taken_and_no_others(
     assert np.array_equal(schedule.values[-1] == row.numpy(), ~moves.numpy())
     assert np.array_equal(
         schedule.spread[-1] > 0,
-        moves.numpy() & np.array([one.endswith("magnitude") for one in SPACE.names]),
+        moves.numpy() & np.array([name.endswith("magnitude") for name in SPACE.names]),
     )
     assert not moved_by_lookahead(SPACE, row_of(SPACE, ["VerticalFlip"])).any()
 
 
 def test_each_fork_runs_through_the_rest_of_the_course_of_the_learning_rate() -> None:
-    rates = [one["learning_rate"] for one in searched().metrics]
+    rates = [epoch["learning_rate"] for epoch in search().metrics]
     # Of a cosine from 0.05 over 8 epochs. Two of them are without augmentation, a fork
     # has three for the other six, and look-ahead six.
-    of_cosine = [
-        0.05 * (1 + np.cos(np.pi * part / 8)) / 2
-        for part in (1, *(2, 4, 6) * 6, 2, 3, 4, 5, 6, 7)
+    cosine_rates = [
+        0.05 * (1 + np.cos(np.pi * step / 8)) / 2
+        for step in (1, *(2, 4, 6) * 6, 2, 3, 4, 5, 6, 7)
     ]
-    assert rates[:-1] == pytest.approx(of_cosine)
+    assert rates[:-1] == pytest.approx(cosine_rates)
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def test_a_search_that_was_stopped_goes_on_to_the_same_bits(tmp_path: Path) -> N
         again = hba.search(
             sides(), **{**SETTINGS, "space": SPACE}, out=folder, resume=True
         )
-        whole = searched()
+        whole = search()
         assert again.schedule is not None
         assert whole.schedule is not None
         assert np.array_equal(again.schedule.values, whole.schedule.values)
@@ -153,8 +153,8 @@ def test_calibration_undoes_a_scale_of_the_logits() -> None:
     labels = torch.randint(4, (500,), generator=generator)
     logits[torch.arange(500), labels] += 1
 
-    def loss(given: Tensor) -> float:
-        return float(Classification().loss(calibrated(given, labels), labels))
+    def loss(logits: Tensor) -> float:
+        return float(Classification().loss(calibrated(logits, labels), labels))
 
     assert loss(logits) == pytest.approx(loss(4 * logits), abs=1e-6)
     assert loss(logits) <= float(Classification().loss(logits, labels))
@@ -176,12 +176,12 @@ def test_a_move_that_exchanges_two_classes_of_many_has_a_large_gap() -> None:
 
 
 def test_without_look_ahead_the_policy_is_that_of_the_best_fork() -> None:
-    result = searched(tunes_strength=False)
+    result = search(tunes_strength=False)
     assert result.schedule is not None
     assert result.schedule.epochs == 1
     assert result.schedule.provenance["legs"][-1][1] == 0
     assert not result.schedule.provenance["taken"]["is_moved"]
-    taken = result.schedule.provenance["taken"]["operations"]
+    chosen = result.schedule.provenance["taken"]["operations"]
     values = dict(
         zip(
             result.schedule.space.names,
@@ -191,7 +191,7 @@ def test_without_look_ahead_the_policy_is_that_of_the_best_fork() -> None:
     )
     assert all(
         values[f"{name}.probability"] > 0
-        for name in taken
+        for name in chosen
         if f"{name}.probability" in values
     )
 
@@ -200,8 +200,10 @@ def test_the_walk_is_that_of_the_recipe_and_nothing_else_is_on() -> None:
     space = search_space("recipe", searches_count=True)
     recipe = hba.load_policy("randaugment")
     row = dict(zip(space.names, row_of(space, ["RandAugment"]).tolist(), strict=True))
-    of_recipe = dict(zip(recipe.space.names, recipe.values[0].tolist(), strict=True))
-    assert {name: row[name] for name in of_recipe} == pytest.approx(of_recipe)
+    recipe_values = dict(
+        zip(recipe.space.names, recipe.values[0].tolist(), strict=True)
+    )
+    assert {name: row[name] for name in recipe_values} == pytest.approx(recipe_values)
     started = dict(
         zip(
             space.names,
@@ -211,14 +213,14 @@ def test_the_walk_is_that_of_the_recipe_and_nothing_else_is_on() -> None:
     )
     assert {
         name for name in row if name.endswith("probability") and started[name] > 0
-    } - {*of_recipe} == {"ResizedCrop.probability"}
+    } - {*recipe_values} == {"ResizedCrop.probability"}
     assert started["ResizedCrop.probability"] == 0.5
-    others = {
+    unexpected = {
         name
         for name, value in row.items()
         if name.endswith("probability") and value > 0
-    } - of_recipe.keys()
-    assert others == set()
+    } - recipe_values.keys()
+    assert unexpected == set()
 
 
 def test_a_fork_wins_by_more_than_its_standard_error_only() -> None:
@@ -235,7 +237,11 @@ def test_a_fork_wins_by_more_than_its_standard_error_only() -> None:
     assert winner([0, 1, 2, 3], hardest=1) == winner([0, 2, 3], hardest=3) == 2
     assert winner([0, 1, 3], hardest=1) == 0
     # Of two that cannot be told apart, the one that is harder to fit.
-    assert [winner([0, 1, 2, 3, 4], hardest=one) for one in (0, 2, 4)] == [2, 2, 4]
+    assert [winner([0, 1, 2, 3, 4], hardest=hardest) for hardest in (0, 2, 4)] == [
+        2,
+        2,
+        4,
+    ]
     assert Race().winner(torch.stack([losses[0], losses[0] - 1e-6]), torch.ones(2)) == 0
 
 
@@ -250,13 +256,13 @@ def test_what_it_cannot_decide_is_refused() -> None:
             SettingsError, match=f"{name} has no effect on the algorithm race"
         ):
             hba.search(sides(), **{**SETTINGS, "space": "recipe", name: value})
-    of_one_side = nn.Sequential(nn.Flatten(), nn.Linear(3 * 24 * 24, 2))
+    network_of_one_side = nn.Sequential(nn.Flatten(), nn.Linear(3 * 24 * 24, 2))
     larger = [(torch.zeros(3, 24, 24), label % 2) for label in range(20)]
     with pytest.raises(SettingsError, match=r"smaller images: .* set smaller to 1"):
         hba.search(
             larger,
             **{**SETTINGS, "image_size": 24, "model": "wrn-10-1"},
-            network=of_one_side,
+            network=network_of_one_side,
         )
     with pytest.raises(SettingsError, match="at least 2 validation images"):
         hba.search(

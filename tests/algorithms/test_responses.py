@@ -52,7 +52,7 @@ class Linear(nn.Module):
 
 
 @pytest.fixture(autouse=True)
-def _seeded(double_precision: None) -> None:
+def _seed(double_precision: None) -> None:
     torch.manual_seed(0)
 
 
@@ -74,12 +74,12 @@ def brighter(images: Tensor, lam_rows: Tensor) -> Tensor:
 
 
 def gradients_of(hypernetwork: HyperNetwork) -> dict[str, Tensor]:
-    found = {
+    gradients = {
         name: parameter.grad for name, parameter in hypernetwork.named_parameters()
     }
     return {
         name: gradient.clone()
-        for name, gradient in found.items()
+        for name, gradient in gradients.items()
         if gradient is not None
     }
 
@@ -95,11 +95,11 @@ def learnt(
     """The gradients that it leaves behind in a copy, where those of the response were
     all `before`.
     """
-    own = copy.deepcopy(hypernetwork)
-    for parameter in own.response_parameters():
+    copied = copy.deepcopy(hypernetwork)
+    for parameter in copied.response_parameters():
         parameter.grad = torch.full_like(parameter, before)
-    learn(TrainingBatch(own, brighter, F.cross_entropy, images, labels, rows))
-    return gradients_of(own)
+    learn(TrainingBatch(copied, brighter, F.cross_entropy, images, labels, rows))
+    return gradients_of(copied)
 
 
 def test_at_its_center_a_hypernetwork_is_the_network_it_was_made_of() -> None:
@@ -124,22 +124,27 @@ def test_the_papers_response_is_one_loss_with_every_image_at_its_own_weights() -
     model = Linear()
     hypernetwork = hyper_of(model)
     images, labels, rows = batch()
-    found = learnt(joint, hypernetwork, images, labels, rows)
-    own = {
+    gradients = learnt(joint, hypernetwork, images, labels, rows)
+    parameters = {
         name.rpartition(".")[2]: value.detach().requires_grad_()
         for name, value in hypernetwork.named_parameters()
     }
     inputs = brighter(images, rows).flatten(1)
     outputs = []
     for x, lam in zip(inputs, rows, strict=True):
-        weight = own["weight_0"] + (own["weight_V"] @ lam)[:, None] * own["weight_U"]
+        weight = (
+            parameters["weight_0"]
+            + (parameters["weight_V"] @ lam)[:, None] * parameters["weight_U"]
+        )
         outputs.append(
-            weight @ x + own["bias_0"] + (own["bias_V"] @ lam) * own["bias_U"]
+            weight @ x
+            + parameters["bias_0"]
+            + (parameters["bias_V"] @ lam) * parameters["bias_U"]
         )
     F.cross_entropy(torch.stack(outputs), labels).backward()
-    assert len(found) == 6
-    for name, gradient in found.items():
-        torch.testing.assert_close(gradient, own[name.rpartition(".")[2]].grad)
+    assert len(gradients) == 6
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(gradient, parameters[name.rpartition(".")[2]].grad)
 
 
 @each("learn", APART)
@@ -148,19 +153,19 @@ def test_the_current_weights_learn_from_the_loss_at_the_center_alone(
 ) -> None:
     hypernetwork = hyper_of(Deep(), torch.randn(N))
     images, labels, rows = batch()
-    found = learnt(learn, hypernetwork, images, labels, rows)
-    own = copy.deepcopy(hypernetwork)
+    gradients = learnt(learn, hypernetwork, images, labels, rows)
+    copied = copy.deepcopy(hypernetwork)
     center = hypernetwork.center
     F.cross_entropy(
-        own(brighter(images, center.expand(BATCH, -1)), center), labels
+        copied(brighter(images, center.expand(BATCH, -1)), center), labels
     ).backward()
-    for name, gradient in gradients_of(own).items():
+    for name, gradient in gradients_of(copied).items():
         if is_response(name):
             assert not gradient.any(), (
                 "at the center, no output depends on the response"
             )
         else:
-            torch.testing.assert_close(found[name], gradient)
+            torch.testing.assert_close(gradients[name], gradient)
 
 
 class Spy:
@@ -177,7 +182,7 @@ class Spy:
         return loss
 
 
-def perturbed(
+def perturb(
     hypernetwork: HyperNetwork, images: Tensor, labels: Tensor, rows: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Logits and loss of the linearized network at lambda + eps, with an augmentation
@@ -200,7 +205,7 @@ def test_the_linearized_logits_change_as_central_differences_say(
 ) -> None:
     hypernetwork = hyper_of(Deep(), torch.randn(N)).train(training)
     images, labels, rows = batch()
-    logits, _ = perturbed(hypernetwork, images, labels, rows)
+    logits, _ = perturb(hypernetwork, images, labels, rows)
     center = hypernetwork.center
     small = 1e-5
     with torch.no_grad():
@@ -216,13 +221,15 @@ def test_the_linearized_logits_change_as_central_differences_say(
 def test_the_linearized_response_follows_the_slope_of_its_own_loss() -> None:
     hypernetwork = hyper_of(Deep(), torch.randn(N))
     images, labels, rows = batch()
-    own = copy.deepcopy(hypernetwork)
+    copied = copy.deepcopy(hypernetwork)
     linearized(
-        TrainingBatch(own, lambda same, _: same, F.cross_entropy, images, labels, rows)
+        TrainingBatch(
+            copied, lambda same, _: same, F.cross_entropy, images, labels, rows
+        )
     )
     small = 1e-6
     for parameter, learning in zip(
-        hypernetwork.response_parameters(), own.response_parameters(), strict=True
+        hypernetwork.response_parameters(), copied.response_parameters(), strict=True
     ):
         direction = torch.randn_like(parameter)
         before = parameter.detach().clone()
@@ -230,7 +237,7 @@ def test_the_linearized_response_follows_the_slope_of_its_own_loss() -> None:
         for sign in (1, -1):
             with torch.no_grad():
                 parameter.copy_(before + sign * small * direction)
-            losses.append(perturbed(hypernetwork, images, labels, rows)[1])
+            losses.append(perturb(hypernetwork, images, labels, rows)[1])
         with torch.no_grad():
             parameter.copy_(before)
         assert learning.grad is not None

@@ -43,19 +43,19 @@ def test_the_difference_of_a_quadratic_loss_is_its_derivative() -> None:
     weight, along = (
         torch.randn(4, generator=generator, dtype=torch.float64) for _ in range(2)
     )
-    found = central_differences(
+    differences = central_differences(
         squares, {"weight": weight}, {"weight": 50 * along}, parts_of(images, labels)
     )
     flat = images.flatten(1)
     torch.testing.assert_close(
-        found,
+        differences,
         2 * (flat @ weight - labels) * (flat @ (50 * along)),
         rtol=1e-9,
         atol=1e-9,
     )
 
 
-def of_a_network(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def network_rewards(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The exact derivatives and the differences of a network's losses along a gradient
     of theirs.
     """
@@ -64,11 +64,13 @@ def of_a_network(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     images = torch.randn(48, 3, 8, 8, generator=generator).to(dtype)
     labels = torch.randint(10, (48,), generator=generator)
     names = [name for name, _ in network.named_parameters()]
-    own = F.cross_entropy(network(images[:16]), labels[:16])
+    loss = F.cross_entropy(network(images[:16]), labels[:16])
     direction = dict(
-        zip(names, torch.autograd.grad(own, list(network.parameters())), strict=True)
+        zip(names, torch.autograd.grad(loss, list(network.parameters())), strict=True)
     )
-    weights = {name: one.detach() for name, one in network.named_parameters()}
+    weights = {
+        name: parameter.detach() for name, parameter in network.named_parameters()
+    }
 
     def losses(weights: Mapping[str, Tensor], images: Tensor, labels: Tensor) -> Tensor:
         return F.cross_entropy(
@@ -77,8 +79,8 @@ def of_a_network(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
     parts = parts_of(images[16:], labels[16:])
     return tuple(
-        found(losses, weights, direction, parts)
-        for found in (exact_derivatives, central_differences)
+        derivative(losses, weights, direction, parts)
+        for derivative in (exact_derivatives, central_differences)
     )  # type: ignore[return-value]
 
 
@@ -86,9 +88,9 @@ def of_a_network(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 def test_differences_tell_images_apart_as_the_derivatives_do(
     dtype: torch.dtype,
 ) -> None:
-    exact, found = of_a_network(dtype)
-    assert torch.corrcoef(torch.stack([exact, found]))[0, 1] > 0.9999
-    assert not torch.equal(exact, found)
+    exact, differences = network_rewards(dtype)
+    assert torch.corrcoef(torch.stack([exact, differences]))[0, 1] > 0.9999
+    assert not torch.equal(exact, differences)
 
 
 class Undifferentiable(torch.autograd.Function):
@@ -109,8 +111,8 @@ class WithoutForwardMode(nn.Module):
         self.linear = nn.Linear(3 * 64, 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = Undifferentiable.apply(self.linear(x.flatten(1)))
-        return found
+        output: Tensor = Undifferentiable.apply(self.linear(x.flatten(1)))
+        return output
 
 
 def test_a_layer_without_forward_mode_is_searched_by_differences_or_refused() -> None:
@@ -119,14 +121,14 @@ def test_a_layer_without_forward_mode_is_searched_by_differences_or_refused() ->
         for name, value in SMALL_SETTINGS.items()
         if name not in ("model", "train_steps", "algorithm")
     }
-    found = hba.search(
+    result = hba.search(
         small_data(),
         network=WithoutForwardMode(),
         algorithm=Lookahead(reward_derivative="auto", train_steps=2),
         **settings,
     )
-    assert found.schedule is not None
-    assert (found.schedule.values[0] != found.schedule.values[-1]).any()
+    assert result.schedule is not None
+    assert (result.schedule.values[0] != result.schedule.values[-1]).any()
     with pytest.raises(
         SettingsError, match=r"choose reward_derivative difference or another network$"
     ):

@@ -54,10 +54,10 @@ def test_the_score_is_the_derivative_of_the_log_probability_of_what_was_drawn(
     with_magnitude = [
         number for number, slot in enumerate(space.slots) if slot.magnitude is not None
     ]
-    of_magnitudes = log_density[
+    magnitude_density = log_density[
         :, [space.slots[number].magnitude for number in with_magnitude]
     ]
-    total = total + (of_magnitudes * walk.fired[:, with_magnitude]).sum(1)
+    total = total + (magnitude_density * walk.fired[:, with_magnitude]).sum(1)
     if searches_count:
         assert set(walk.count.flatten().tolist()) == {0, 1, 2, 3}
         one_more = logits[:, -3:].sigmoid()
@@ -67,10 +67,10 @@ def test_the_score_is_the_derivative_of_the_log_probability_of_what_was_drawn(
         total = total + shares.gather(1, walk.count).log()[:, 0]
     rewards = torch.randn(size, generator=generator)
     (total * rewards).mean().backward()
-    found = expected_score(
+    score = expected_score(
         space, AugmentedBatch(noise, noise, walk, values, noise, sigma), rewards
     )
-    torch.testing.assert_close(found, lam.grad, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(score, lam.grad, rtol=1e-4, atol=1e-6)
 
 
 Applied = tuple[int, ...]
@@ -114,15 +114,15 @@ def batches_of_scores(
     logits.
     """
     generator = seeded(7)
-    found = []
+    scores = []
     for _ in range(n_batches):
         noise = torch.randn(2000, space.n, generator=generator)
         logits = lam + sigma * noise
         values = space.decode(logits)
         draw, walk = draw_with_trace(space, values, 2000, generator)
         trial = AugmentedBatch(noise, noise, walk, values, noise, sigma)
-        found.append(expected_score(space, trial, value(draw, logits)))
-    return torch.stack(found).double()
+        scores.append(expected_score(space, trial, value(draw, logits)))
+    return torch.stack(scores).double()
 
 
 def assert_mean(samples: Tensor, expected: Tensor) -> None:
@@ -177,10 +177,10 @@ def test_k_is_drawn_by_breaking_sticks(p: list[float]) -> None:
     space = SearchSpace(operations, 2, (1.0, *[0.0] * len(p)), searches_count=True)
     values = torch.cat([torch.full((space.n - len(p),), 0.5), torch.tensor(p)])
     draw, walk = draw_with_trace(space, values, N_DRAWS, seeded(1))
-    found = walk.count.flatten().bincount(minlength=len(p) + 1)
+    counts = walk.count.flatten().bincount(minlength=len(p) + 1)
     # Each image is asked for one more until the answer is no.
     shares = -torch.tensor([1.0, *p, 0.0], dtype=torch.float64).cumprod(0).diff()
-    for number, share in zip(found.tolist(), shares.tolist(), strict=True):
+    for number, share in zip(counts.tolist(), shares.tolist(), strict=True):
         assert abs(number - N_DRAWS * share) <= SIGMAS * math.sqrt(
             N_DRAWS * share * (1 - share)
         )
@@ -203,32 +203,35 @@ def test_it_is_the_gradient_of_the_divergences_of_all_decisions_that_were_made(
     noise = sigma * torch.randn(size, space.n, generator=generator)
     values = space.decode(lam.detach() + noise)
     _, walk = draw_with_trace(space, values, size, generator)
-    of_probabilities = kl_divergence(
+    probability_divergence = kl_divergence(
         Bernoulli(logits=lam + noise), Bernoulli(logits=start + noise)
     )
-    of_magnitudes = kl_divergence(Normal(lam, sigma), Normal(start, sigma))
+    magnitude_divergence = kl_divergence(Normal(lam, sigma), Normal(start, sigma))
     total = torch.zeros(())
     for image in range(size):
         for number, slot in enumerate(space.slots):
             total = (
                 total
-                + of_probabilities[image, slot.probability]
+                + probability_divergence[image, slot.probability]
                 * walk.visited[image, number]
             )
             if slot.magnitude is not None:
                 total = (
-                    total + of_magnitudes[slot.magnitude] * walk.fired[image, number]
+                    total
+                    + magnitude_divergence[slot.magnitude] * walk.fired[image, number]
                 )
         if space.searches_count:
             # Asked for a first one always, for a second one if a first was wanted, and
             # so on.
             for k in range(min(int(walk.count[image]) + 1, space.max_count)):
-                total = total + of_probabilities[image, space.n - space.max_count + k]
+                total = (
+                    total + probability_divergence[image, space.n - space.max_count + k]
+                )
     (total / size).backward()
     trial = AugmentedBatch(noise, noise, walk, values, noise / sigma, sigma)
-    found = divergence_curvature(space, trial) * (lam.detach() - start)
+    gradient = divergence_curvature(space, trial) * (lam.detach() - start)
     assert lam.grad is not None
-    torch.testing.assert_close(found, lam.grad, rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(gradient, lam.grad, rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize("algorithm", ["lookahead", "joint"])
@@ -251,13 +254,13 @@ def test_in_a_search_a_decision_comes_to_rest_at_its_worth_over_the_weight(
     problem, state = begun(space, network=network, **settings)
     algorithm_now = algorithm_of(problem)
 
-    def planted(trial: AugmentedBatch, _: Tensor) -> Tensor:
+    def plant_rewards(trial: AugmentedBatch, _: Tensor) -> Tensor:
         return worth * trial.walk.fired[:, 0].float()
 
     monkeypatch.setattr(
         type(algorithm_now),
         "standardized",
-        lambda _, trial, rewards: planted(trial, rewards),
+        lambda _, trial, rewards: plant_rewards(trial, rewards),
     )
     images, labels = state.train_stream.next()
     places = []
@@ -268,9 +271,9 @@ def test_in_a_search_a_decision_comes_to_rest_at_its_worth_over_the_weight(
         if algorithm == "lookahead":
             algorithm_now.update_lambda(problem, state, (None, None), trial)
         else:
-            found = algorithm_now.gradient_by(
+            gradient = algorithm_now.gradient_by(
                 problem, state, trial, *state.mover.val_stream.next()
             )
-            algorithm_now.move_lambda(problem, state, found)
+            algorithm_now.move_lambda(problem, state, gradient)
         places.append((state.lam.detach() - state.mover.start).item())
     assert sum(places[-120:]) / 120 == pytest.approx(worth / weight, abs=0.15)

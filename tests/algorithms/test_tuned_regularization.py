@@ -91,17 +91,17 @@ def test_the_penalty_is_half_of_weight_decay_times_squared_norm_of_each_image() 
     rows = torch.randn(5, 2, generator=torch.Generator().manual_seed(1))
     penalty = penalty_of(problem, state.learner)
     assert penalty is not None
-    found = penalty(torch.zeros(5, 2), torch.zeros(5, dtype=torch.long), rows)
+    penalties = penalty(torch.zeros(5, 2), torch.zeros(5, dtype=torch.long), rows)
     norms = [
         sum(
-            one.detach().square().sum()
-            for one in state.learner.to_module(row).parameters()
+            parameter.detach().square().sum()
+            for parameter in state.learner.to_module(row).parameters()
         )
         for row in rows
     ]
     decays = problem.space.decode(rows)[:, 1]
     torch.testing.assert_close(
-        found,
+        penalties,
         (decays * torch.stack([torch.as_tensor(norm) for norm in norms])).mean() / 2,
     )
 
@@ -129,8 +129,12 @@ def test_weights_answer_weight_decay_alone_if_nothing_else_acts_through_them() -
 @each("draws", [1, 3])
 def test_joint_moves_each_hyperparameter_by_its_own_gradient(draws: int) -> None:
     """Again, slowly: the gradient of every image apart, and the hypergradient."""
-    how = {"algorithm": "joint", "response": "centered", "reward_derivative": "exact"}
-    problem, state = begun_with("augmentation,input-dropout,weight-decay", **how)
+    settings = {
+        "algorithm": "joint",
+        "response": "centered",
+        "reward_derivative": "exact",
+    }
+    problem, state = begun_with("augmentation,input-dropout,weight-decay", **settings)
     hypernetwork = state.learner.hypernetwork
     algorithm = algorithm_of(problem)
     respond_at_random(hypernetwork, 0.1)
@@ -143,7 +147,9 @@ def test_joint_moves_each_hyperparameter_by_its_own_gradient(draws: int) -> None
         F.cross_entropy(hypernetwork(images, at), labels), at
     )
     weights = [
-        one for name, one in hypernetwork.named_parameters() if not is_response(name)
+        parameter
+        for name, parameter in hypernetwork.named_parameters()
+        if not is_response(name)
     ]
     direction = torch.autograd.grad(
         F.cross_entropy(hypernetwork(images, at.detach()), labels), weights
@@ -151,15 +157,17 @@ def test_joint_moves_each_hyperparameter_by_its_own_gradient(draws: int) -> None
     rewards = torch.zeros(len(trial.labels))
     for image in range(len(rewards)):
         logits = hypernetwork(trial.images[image : image + 1], at.detach())
-        of_image = torch.autograd.grad(
+        image_gradients = torch.autograd.grad(
             F.cross_entropy(logits, trial.labels[image : image + 1]), weights
         )
         rewards[image] = sum(
-            (mine * v).sum() for mine, v in zip(of_image, direction, strict=True)
+            (mine * v).sum() for mine, v in zip(image_gradients, direction, strict=True)
         )
     copies = rewards.reshape(draws, -1)
-    others = rewards.mean() if draws == 1 else (copies.sum(0) - copies) / (draws - 1)
-    compared = (copies - others).flatten()
+    other_rewards = (
+        rewards.mean() if draws == 1 else (copies.sum(0) - copies) / (draws - 1)
+    )
+    compared = (copies - other_rewards).flatten()
     by_rewards = -expected_score(problem.space, trial, compared / compared.std())
     algorithm.move_lambda(
         problem,
@@ -195,7 +203,7 @@ def test_where_nothing_acts_on_images_joint_is_the_hypergradient_alone() -> None
 
 
 @each(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         (
             {"tune": "dropout", "algorithm": "lookahead"},
@@ -209,7 +217,7 @@ def test_where_nothing_acts_on_images_joint_is_the_hypergradient_alone() -> None
     ],
 )
 def test_what_cannot_be_tuned_is_refused_in_one_line(
-    settings: dict[str, Any], said: str
+    settings: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(SettingsError, match=said):
+    with pytest.raises(SettingsError, match=message):
         hba.search(small_data(), network=network(), **{**SMALL_SETTINGS, **settings})

@@ -29,9 +29,9 @@ SMALL = (
 
 def command_of(name: str) -> click.Command:
     """The command of that name, which is imported now."""
-    found = main.get_command(click.Context(main, **main.context_settings), name)
-    assert found is not None, name
-    return found
+    command = main.get_command(click.Context(main, **main.context_settings), name)
+    assert command is not None, name
+    return command
 
 
 def run(*arguments: str) -> Result:

@@ -17,8 +17,8 @@ def test_it_prints_the_answer_leaves_its_network_and_resumes_to_the_same(
     tmp_path: Path,
 ) -> None:
     """On a folder of images with a broken file."""
-    for number, (split, n) in enumerate({"train": 20, "test": 8}.items()):
-        make_images(tmp_path / "animals" / split, n, seed=number)
+    for number, (split, n_images) in enumerate({"train": 20, "test": 8}.items()):
+        make_images(tmp_path / "animals" / split, n_images, seed=number)
     (tmp_path / "animals" / "train" / "cats" / "broken.png").write_text("nothing")
     out = tmp_path / "run"
     lines = said("auto", str(tmp_path / "animals"), "--out", str(out), *AUTO)
@@ -35,7 +35,7 @@ def test_it_prints_the_answer_leaves_its_network_and_resumes_to_the_same(
     files = sorted((tmp_path / "animals" / "test").glob("*/*.png"))
     shown = json.loads(run("predict", str(out), *map(str, files), "--json").stdout)
     wrong = sum(
-        one["class"] != Path(one["image"]).parent.name for one in shown["images"]
+        image["class"] != Path(image["image"]).parent.name for image in shown["images"]
     )
     (row,) = (row for row in results["rows"] if row["name"] == record["chosen"])
     assert 100 * wrong / len(files) == pytest.approx(row["test_error_percent"][0])

@@ -27,7 +27,7 @@ def run(*arguments: str) -> Result:
     return run_command(*EVALUATE, "--out", "run", *arguments)
 
 
-def planted(
+def replace_trainings(
     monkeypatch: pytest.MonkeyPatch,
     n_trainings: int = 100,
     then: Callable[[], object] = lambda: None,
@@ -76,7 +76,7 @@ def results() -> Any:
 def test_the_table_shows_paired_differences_and_the_verdict(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    planted(monkeypatch)
+    replace_trainings(monkeypatch)
     result = run("--seeds", "3")
     assert (result.exit_code, result.stderr) == (0, "")
     lines = result.stdout.splitlines()
@@ -103,13 +103,13 @@ def test_an_interrupted_evaluation_is_resumed_as_it_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    planted(monkeypatch, 3, interrupt)
+    replace_trainings(monkeypatch, 3, interrupt)
     result = run("--seeds", "2", "--jobs", "1")
     assert signal.getsignal(signal.SIGTERM) == before
     assert result.exit_code == 130
     assert "--out run --resume" in result.stderr
     assert [row["seeds"] for row in results()["rows"]] == [[0], [0], [0]]
-    planted(monkeypatch)
+    replace_trainings(monkeypatch)
     assert "--resume" in run("--seeds", "2").stderr
     assert run("--seeds", "3", "--jobs", "1", "--resume").exit_code == 0
     assert [row["seeds"] for row in results()["rows"]] == [[0, 1, 2]] * 3
@@ -119,7 +119,7 @@ def test_an_interrupted_evaluation_is_resumed_as_it_says(
 def test_a_training_that_diverged_does_not_promise_to_be_resumed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    planted(monkeypatch, 1, diverge)
+    replace_trainings(monkeypatch, 1, diverge)
     result = run("--jobs", "1")
     kept, message = result.stderr.splitlines()
     assert (result.exit_code, "trainings: 1" in kept, "--resume" in kept) == (
@@ -171,7 +171,7 @@ def test_another_spread_is_used_in_all_rows(monkeypatch: pytest.MonkeyPatch) -> 
 def test_json_gives_programs_the_results_and_people_the_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    planted(monkeypatch)
+    replace_trainings(monkeypatch)
     result = run("--seeds", "2", "--json")
     assert json.loads(result.stdout) == results()
     assert "(digits, none, randaugment; 2 seeds)" in result.stderr
@@ -180,7 +180,7 @@ def test_json_gives_programs_the_results_and_people_the_rest(
 def test_images_that_a_search_has_seen_are_refused_unless_allowed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    planted(monkeypatch)
+    replace_trainings(monkeypatch)
     refused = run("--split-seed", "1")
     assert (refused.exit_code, refused.stdout, Path("run").exists()) == (2, "", False)
     assert "--allow-seen" in refused.stderr or "allow_seen" in refused.stderr
@@ -230,8 +230,8 @@ def test_an_evaluation_is_repeated_by_its_settings(
     )
     again = json.loads(Path("again/results.json").read_text(encoding="utf-8"))
     errors = (
-        [row["test_error_percent"] for row in found["rows"]]
-        for found in (results(), again)
+        [row["test_error_percent"] for row in record["rows"]]
+        for record in (results(), again)
     )
     assert next(errors) == next(errors)
     refused = run_command(

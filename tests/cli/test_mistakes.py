@@ -9,7 +9,8 @@ import pytest
 from commands import SMALL, make_images, run, small_schedule
 from PIL import Image
 
-SEARCH, EVALUATE = "search digits", "evaluate digits"
+SEARCH = "search digits"
+EVALUATE = "evaluate digits"
 MISTAKES: dict[str, list[tuple[str, str]]] = {
     "settings of a search": [
         (f"{SEARCH} --epochs 0", "epochs"),
@@ -122,18 +123,19 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("kind", MISTAKES)
-def test_a_mistake_is_one_line_that_names_it(kind: str, place: Path) -> None:
+@pytest.mark.parametrize("topic", MISTAKES)
+def test_a_mistake_is_one_line_that_names_it(topic: str, place: Path) -> None:
     before = sorted(place.rglob("*"))
     failures: list[tuple[Any, ...]] = []
-    for line, named in MISTAKES[kind]:
+    for line, named in MISTAKES[topic]:
         words = line.split()
         has_settings = (
             words[0] in ("search", "evaluate")
             and "digits" not in words[1:2]
             and len(words) == 2
         )
-        result = run(*words, *(SMALL if has_settings else ()))
+        settings = SMALL if has_settings else ()
+        result = run(*words, *settings)
         lines = result.stderr.splitlines()
         is_one_line = (
             len(lines) == 1

@@ -20,8 +20,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     leaves.
     """
     folder = tmp_path_factory.mktemp("trained")
-    for number, (split, n) in enumerate({"train": 12, "val": 3, "test": 6}.items()):
-        make_images(folder / "animals" / split, n, seed=number)
+    for number, (split, n_images) in enumerate(
+        {"train": 12, "val": 3, "test": 6}.items()
+    ):
+        make_images(folder / "animals" / split, n_images, seed=number)
     lines = said(
         "train",
         "overhead",
@@ -76,10 +78,8 @@ def test_train_leaves_all_files_and_resumes(trained: Path) -> None:
 def test_predict_prints_what_the_network_finds_and_lists_what_cannot_be_read(
     trained: Path, tmp_path: Path
 ) -> None:
-    network, folder = (
-        hba.load_network(trained / "run"),
-        trained / "animals" / "test" / "dogs",
-    )
+    network = hba.load_network(trained / "run")
+    folder = trained / "animals" / "test" / "dogs"
     files = sorted(folder.iterdir())
     expected = network.predict(files)
     (tmp_path / "broken.png").write_text("nothing")
@@ -101,11 +101,15 @@ def test_predict_prints_what_the_network_finds_and_lists_what_cannot_be_read(
             "--json",
         ).stdout
     )
-    assert [one["image"] for one in shown["images"]] == [str(file) for file in files]
+    assert [image["image"] for image in shown["images"]] == [
+        str(file) for file in files
+    ]
     assert [
-        [*one["probabilities"].values()] for one in shown["images"]
+        [*image["probabilities"].values()] for image in shown["images"]
     ] == expected.tolist()
-    assert [one["path"] for one in shown["left_out"]] == [str(tmp_path / "broken.png")]
+    assert [left_out["path"] for left_out in shown["left_out"]] == [
+        str(tmp_path / "broken.png")
+    ]
     best, other = (
         network.classes[number] for number in expected[0].argsort(descending=True)
     )
@@ -139,17 +143,19 @@ def test_every_row_of_a_table_has_all_columns(monkeypatch: pytest.MonkeyPatch) -
     ]
     for width, is_terminal in itertools.product((20, 60, 100, 200), (True, False)):
         shown = io.StringIO()
-        made = Console(
+        wide_console = Console(
             file=shown,
             force_terminal=is_terminal,
             width=width,
             color_system=None,
             soft_wrap=not is_terminal,
         )
-        monkeypatch.setattr("hba.cli.terminal.console", lambda made=made: made)
+        monkeypatch.setattr(
+            "hba.cli.terminal.console", lambda wide_console=wide_console: wide_console
+        )
         print_table(("image", "class", "probability", "next best"), rows)
         lines = shown.getvalue().splitlines()
-        text = " ".join(itertools.chain(*zip(*rows_in(lines), strict=True))).split()
+        words = " ".join(itertools.chain(*zip(*rows_in(lines), strict=True))).split()
         assert {
             "red",
             "fox",
@@ -160,8 +166,8 @@ def test_every_row_of_a_table_has_all_columns(monkeypatch: pytest.MonkeyPatch) -
             "1.00",
             "cat",
             "0.00",
-        } <= {*text}
-        (name,) = [one for one in text if one.endswith("/one.png")]
+        } <= {*words}
+        (name,) = [word for word in words if word.endswith("/one.png")]
         assert name == long or (is_terminal and name.startswith("…"))
         assert (
             max(map(len, lines)) <= width

@@ -26,8 +26,8 @@ def options_in(*arguments: str) -> dict[str, str]:
     """By option, its text without line breaks."""
     parts = re.split(r"^  (-[a-z-]+)", run(*arguments).stdout, flags=re.MULTILINE)
     return {
-        name: " ".join(text.split()).replace("- ", "-")
-        for name, text in zip(parts[1::2], parts[2::2], strict=True)
+        name: " ".join(description.split()).replace("- ", "-")
+        for name, description in zip(parts[1::2], parts[2::2], strict=True)
     }
 
 
@@ -52,10 +52,8 @@ def test_every_command_is_listed_and_has_help_and_so_has_every_baseline() -> Non
 def test_help_lists_few_options_and_help_all_at_most_63(
     command: str, most: int
 ) -> None:
-    common, everything = (
-        options_in(command, "--help"),
-        options_in(command, "--help-all"),
-    )
+    common = options_in(command, "--help")
+    everything = options_in(command, "--help-all")
     assert len(common) <= most
     assert len(everything) <= 63
     assert set(common) < set(everything) | {"--budget"}
@@ -65,13 +63,15 @@ def test_help_lists_few_options_and_help_all_at_most_63(
 
 
 def test_help_after_an_algorithm_lists_its_options_with_its_defaults() -> None:
-    of_algorithms = {
-        option_of(name) for kind in ALGORITHMS.values() for name in kind.model_fields
+    algorithm_options = {
+        option_of(name)
+        for algorithm in ALGORITHMS.values()
+        for name in algorithm.model_fields
     }
-    assert not of_algorithms & set(options_in("search", "--help-all"))
-    for name, kind in ALGORITHMS.items():
+    assert not algorithm_options & set(options_in("search", "--help-all"))
+    for name, algorithm in ALGORITHMS.items():
         shown = options_in("search", "--algorithm", name, "--help-all")
-        able = kind.model_fields.keys() - {*kind.idle}
+        able = algorithm.model_fields.keys() - {*algorithm.idle}
         assert set(shown) == {option_of(setting) for setting in able} | {
             "--algorithm",
             "--help-all",
@@ -83,14 +83,14 @@ def test_help_after_an_algorithm_lists_its_options_with_its_defaults() -> None:
 
 
 def test_every_default_that_is_shown_is_the_one_that_is_taken() -> None:
-    datasets, by = (
-        (*DEFAULT_PRESETS, "fashionmnist", FOLDER),
-        {"algorithm": "lookahead"},
-    )
-    taken = {data: SearchConfig.from_preset({"data": data, **by}) for data in datasets}
+    datasets = (*DEFAULT_PRESETS, "fashionmnist", FOLDER)
+    configs = {
+        data: SearchConfig.from_preset({"data": data, "algorithm": "lookahead"})
+        for data in datasets
+    }
     flat = {
         data: config.model_dump() | config.algorithm.model_dump()
-        for data, config in taken.items()
+        for data, config in configs.items()
     }
     texts = options_in("search", "--help-all") | options_in(
         "search", "--algorithm", "lookahead", "--help-all"
@@ -130,7 +130,7 @@ VALUES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def as_options(values: dict[str, Any]) -> list[str]:
+def option_words(values: dict[str, Any]) -> list[str]:
     options = []
     for name, value in values.items():
         flag = option_of(name)
@@ -165,37 +165,37 @@ def test_every_setting_is_an_option_and_its_value_arrives(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fields = {
-        name for kind in ALGORITHMS.values() for name in kind.model_fields
+        name for algorithm in ALGORITHMS.values() for name in algorithm.model_fields
     } | SearchConfig.model_fields.keys()
     options = {option.name for option in command_of("search").params}
     assert fields <= options
     assert set(EvaluationConfig.model_fields) - {"val_size"} <= {
-        one.name for one in command_of("evaluate").params
+        parameter.name for parameter in command_of("evaluate").params
     }
     # With a folder, the command does not check the settings, some of which exclude each
     # other.
-    found = passed_on(
-        monkeypatch, "search", "digits", "--out", "new", *as_options(VALUES)
+    arguments = passed_on(
+        monkeypatch, "search", "digits", "--out", "new", *option_words(VALUES)
     )
     expected = {**VALUES, "resume": False, "paper": False, "jobs": None}
-    assert found == expected
-    assert {name: type(value) for name, value in found.items()} == {
-        n: type(v) for n, v in expected.items()
+    assert arguments == expected
+    assert {name: type(value) for name, value in arguments.items()} == {
+        name: type(v) for name, v in expected.items()
     }
     assert passed_on(monkeypatch, "search", "digits") == {
         "resume": False,
         "paper": False,
         "jobs": None,
     }
-    own = {"jobs": None, "resume": False, "allow_seen": False, "keep_network": False}
+    flags = {"jobs": None, "resume": False, "allow_seen": False, "keep_network": False}
     assert passed_on(
         monkeypatch, "evaluate", "digits", "--seeds", "5", "--spread", "0"
     ) == {
-        **own,
+        **flags,
         "seeds": 5,
         "spread": 0,
     }
-    assert passed_on(monkeypatch, "evaluate", "digits") == own
+    assert passed_on(monkeypatch, "evaluate", "digits") == flags
 
 
 def test_a_time_has_units() -> None:

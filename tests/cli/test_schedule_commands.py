@@ -47,11 +47,11 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The pictures of schedules that commands draw, which takes long, and which they do
     not draw in this test.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     monkeypatch.setattr(
-        "hba.cli.show.draw_schedule", lambda schedule, path: found.append(path)
+        "hba.cli.show.draw_schedule", lambda schedule, path: paths.append(path)
     )
-    return found
+    return paths
 
 
 def test_show_prints_and_draws_a_schedule() -> None:
@@ -78,13 +78,13 @@ def test_show_as_json_has_the_numbers_and_draws_only_where_asked(
     small_schedule(dataset="animals").save("a.json")
     small_schedule().save("run/policy.json")
     Path("digits").mkdir()
-    found = json.loads(run("show", "a.json", "--json").stdout)
-    assert (found["epochs"], found["at_epochs"], found["provenance"]) == (
+    shown = json.loads(run("show", "a.json", "--json").stdout)
+    assert (shown["epochs"], shown["at_epochs"], shown["provenance"]) == (
         2,
         [1, 2],
         {"dataset": "animals"},
     )
-    rotate, invert = found["operations"]
+    rotate, invert = shown["operations"]
     assert (rotate["probability"], rotate["magnitude"], invert["magnitude"]) == (
         [0.25, 0.75],
         [3.0, 24.0],
@@ -92,8 +92,8 @@ def test_show_as_json_has_the_numbers_and_draws_only_where_asked(
     )
     assert drawn == []
     run("show", "a.json", "--json", "--out", "b.png")
-    for given in ("a.json", "run", "digits"):
-        assert said("show", given)[-1] == f"Picture: {drawn[-1]}"
+    for name in ("a.json", "run", "digits"):
+        assert said("show", name)[-1] == f"Picture: {drawn[-1]}"
     assert drawn == [
         Path("b.png"),
         Path("a.png"),
@@ -113,11 +113,14 @@ def test_show_and_export_tell_what_was_tuned_beside_operations(
             for row in rows_in(lines)
             if row[0] not in ("operation", "regularizer")
         ]
-        expected = [*names, *(one.name for one in schedule.space.regularizers)]
+        expected = [
+            *names,
+            *(regularizer.name for regularizer in schedule.space.regularizers),
+        ]
         assert [name for name in dict.fromkeys(shown) if name] == expected
-        found = json.loads(run("show", "a.json", "--json").stdout)
-        assert [one["name"] for one in found["regularizers"]] == [
-            one.name for one in schedule.space.regularizers
+        record = json.loads(run("show", "a.json", "--json").stdout)
+        assert [regularizer["name"] for regularizer in record["regularizers"]] == [
+            regularizer.name for regularizer in schedule.space.regularizers
         ]
         said("export", "a.json", "--to", "json", "--out", "b.json")
         assert hba.load_policy("b.json").space == schedule.space
@@ -145,8 +148,10 @@ def test_show_and_apply_know_stages_and_mixing(drawn: list[Path]) -> None:
         ["CutMix", "0.50", "0.50", "37.5 %", "0.5", "1"],
     ):
         assert row in rows_in(lines)
-    found = json.loads(run("show", "a.json", "--json").stdout)["operations"]
-    assert {one["name"]: one["stage"] for one in found}["CutMix"] == "mixing"
+    operations = json.loads(run("show", "a.json", "--json").stdout)["operations"]
+    assert {operation["name"]: operation["stage"] for operation in operations}[
+        "CutMix"
+    ] == "mixing"
     make_images(Path("images"), 1)
     hidden = (
         "Not shown, because they do not act on the pixels of single images: Mixup,"
@@ -223,7 +228,8 @@ def test_apply_draws_what_the_seed_decides_on_some_images_of_a_folder(
 
 
 def test_export_writes_a_file_beside_the_schedule_and_checks_it(tmp_path: Path) -> None:
-    path, schedule = tmp_path / "my-run" / "policy.json", small_schedule()
+    path = tmp_path / "my-run" / "policy.json"
+    schedule = small_schedule()
     schedule.save(path)
     for to, name in (
         ("torchvision", "policy_torchvision.py"),
@@ -248,9 +254,9 @@ def test_export_writes_a_file_beside_the_schedule_and_checks_it(tmp_path: Path) 
         )
     lines = said("export", "timm", "--to", "albumentations", "--out", "timm.json")
     assert [
-        one
-        for one in lines
-        if "MixUp" in one and "alpha 0.8" in one and "batch_transform" in one
+        line
+        for line in lines
+        if "MixUp" in line and "alpha 0.8" in line and "batch_transform" in line
     ]
     arguments = ("--without", "Mixup,CutMix")
     assert "MixUp" not in str(
@@ -356,13 +362,13 @@ def test_shipped_policies_are_listed_with_their_cards() -> None:
         *RECIPES,
     ]
     listed = json.loads(run("policies", "--json").stdout)
-    assert [(one["name"], one["card"]) for one in listed] == [*cards()]
+    assert [(policy["name"], policy["card"]) for policy in listed] == [*cards()]
     for name, card in cards():
-        text = " ".join(run("policies", name).stdout.split())
+        printed = " ".join(run("policies", name).stdout.split())
         # What to try after a verdict depends on the version of hba.
         verdict = card["results"]["verdict"].partition("). ")[0]
-        for part in (card["text"], card["search"], card["evaluate"], verdict):
-            assert " ".join(str(part).split()) in text
+        for fact in (card["text"], card["search"], card["evaluate"], verdict):
+            assert " ".join(str(fact).split()) in printed
         assert (
             json.loads(run("policies", name, "--json").stdout)["results"]["rows"][0][
                 "name"
@@ -381,20 +387,18 @@ def test_presets_are_printed_as_options_that_make_the_same_settings() -> None:
     lines = [line.strip() for line in said("presets")]
     for number, line in enumerate(lines):
         if line.startswith("--preset "):
-            name, (data, *words) = (
-                line.removeprefix("--preset "),
-                shlex.split(lines[number + 1]),
-            )
+            name = line.removeprefix("--preset ")
+            data, *words = shlex.split(lines[number + 1])
             names = (word.removeprefix("--").replace("-", "_") for word in words[::2])
-            found = {"data": data, **dict(zip(names, words[1::2], strict=True))}
-            is_search = "lambda_learning_rate" in found
+            settings = {"data": data, **dict(zip(names, words[1::2], strict=True))}
+            is_search = "lambda_learning_rate" in settings
             if is_search:
-                kind: dict[str, Any] = {"algorithm": "lookahead"}
-                assert SearchConfig.make({**found, **kind}) == SearchConfig.from_preset(
-                    kind, name
-                )
+                algorithm: dict[str, Any] = {"algorithm": "lookahead"}
+                assert SearchConfig.make(
+                    {**settings, **algorithm}
+                ) == SearchConfig.from_preset(algorithm, name)
             else:
-                assert EvaluationConfig.make(found) == EvaluationConfig.like_search(
+                assert EvaluationConfig.make(settings) == EvaluationConfig.like_search(
                     {}, {}, name
                 )
     assert sum(line.startswith("--preset") for line in lines) == len(
@@ -406,13 +410,13 @@ def test_models_and_operations_are_listed(registered: object) -> None:
     rows = {row[0]: row[1:] for row in rows_in(said("models")) if row[0]}
     assert set(MODELS) <= set(rows)
     assert rows["wrn-10-1"] == ["0.08 M", "2x3x32x32", "2x10", "any"]
-    for space, found in SPACES.items():
+    for space, search_space in SPACES.items():
         shown = [
             row[0]
             for row in rows_in(said("operations", "--space", space))
             if row[0] and row[0][-1] != ":"
         ]
-        assert shown == [one.name for one in found.operations]
+        assert shown == [operation.name for operation in search_space.operations]
         assert said("operations", "--space", space, "--markdown")[0].startswith(
             "| stage | operation"
         )
@@ -421,7 +425,7 @@ def test_models_and_operations_are_listed(registered: object) -> None:
         " torch.sin))\n"
     )
     assert "Mine" in run("operations", "--operations-file", "mine.py").stdout
-    assert [one.name for one in registered_operations()] == ["Mine"]
+    assert [operation.name for operation in registered_operations()] == ["Mine"]
 
 
 def test_doctor_prints_versions_and_tries_a_search(
@@ -436,7 +440,7 @@ def test_doctor_prints_versions_and_tries_a_search(
         "project"
     ]["optional-dependencies"]
     assert all(
-        any(one.startswith(name) for one in extras[extra])
+        any(line.startswith(name) for line in extras[extra])
         for extra, names in EXTRAS.items()
         for name in names
     )
@@ -447,14 +451,14 @@ def test_doctor_prints_versions_and_tries_a_search(
 
 
 def test_a_shell_completes_commands_options_and_names() -> None:
-    def proposed(*words: str) -> set[str]:
+    def complete(*words: str) -> set[str]:
         completion = ShellComplete(main, {}, "hba", "_HBA_COMPLETE")
         return {
             item.value
             for item in completion.get_completions(list(words[:-1]), words[-1])
         }
 
-    assert proposed("") == set(COMMANDS)
+    assert complete("") == set(COMMANDS)
     for words, expected in (
         (("search", "--lambda-l"), {"--lambda-learning-rate"}),
         (("search", "cif"), {"cifar10", "cifar100", "cif"}),
@@ -468,4 +472,4 @@ def test_a_shell_completes_commands_options_and_names() -> None:
         (("show", "dig"), {"digits", "dig"}),
         (("policies", "dig"), {"digits"}),
     ):
-        assert proposed(*words) == expected
+        assert complete(*words) == expected

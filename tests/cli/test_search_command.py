@@ -31,7 +31,7 @@ OPTIONS = ("--seed", "3", "--train-steps", "2", "--flip", "--reward-draws", "2")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+def finished_search(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """The folder of images and of a search on them, and what the search printed."""
     place = tmp_path_factory.mktemp("made")
     make_images(place / "pets")
@@ -43,20 +43,22 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
 
 @pytest.fixture(autouse=True)
 def place(
-    made: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    finished_search: tuple[Path, list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Path:
     """A folder with a copy of both."""
-    shutil.copytree(made[0] / "run", tmp_path / "run")
-    shutil.copytree(made[0] / "pets", tmp_path / "pets")
+    shutil.copytree(finished_search[0] / "run", tmp_path / "run")
+    shutil.copytree(finished_search[0] / "pets", tmp_path / "pets")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def settings(folder: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(
+    stored: dict[str, Any] = json.loads(
         Path(folder, "config.json").read_text(encoding="utf-8")
     )
-    return found
+    return stored
 
 
 def refusal(*arguments: str) -> str:
@@ -66,9 +68,9 @@ def refusal(*arguments: str) -> str:
 
 
 def test_a_search_prints_its_plan_its_epochs_and_what_it_found(
-    made: tuple[Path, list[str]],
+    finished_search: tuple[Path, list[str]],
 ) -> None:
-    place, lines = made
+    place, lines = finished_search
     assert lines[0].startswith(
         "15 training and 4 validation images of 2 classes: cats, dogs; 5 test images"
     )
@@ -94,13 +96,13 @@ def test_a_search_prints_its_plan_its_epochs_and_what_it_found(
 
 
 def test_a_search_writes_its_settings_and_its_schedule(
-    made: tuple[Path, list[str]],
+    finished_search: tuple[Path, list[str]],
 ) -> None:
-    out = made[0] / "run"
+    out = finished_search[0] / "run"
     assert {path.name for path in out.iterdir()} == FILES
     config = settings(str(out))
     assert (config["data"], config["seed"], config["flip"]) == (
-        str(made[0] / "pets"),
+        str(finished_search[0] / "pets"),
         3,
         True,
     )
@@ -135,14 +137,14 @@ def test_settings_of_an_earlier_search_find_the_same_schedule() -> None:
         "--seed",
         "8",
     )
-    found = settings("runs/pets-2")
-    assert (found["algorithm"], found["epochs"], found["seed"], found["flip"]) == (
+    stored = settings("runs/pets-2")
+    assert (stored["algorithm"], stored["epochs"], stored["seed"], stored["flip"]) == (
         "population",
         1,
         8,
         True,
     )
-    assert "reward_draws" not in found
+    assert "reward_draws" not in stored
     for more in (("--preset", "digits"), ("--paper",), ("--resume", "--out", "run")):
         assert more[0][2:] in refusal("search", "--config", "run", *more)
 
@@ -227,9 +229,9 @@ def test_searches_with_several_seeds_are_compared_and_resumed() -> None:
     found_before = Path("several/seed-1/policy.json").read_bytes()
     said("search", "--out", "several", "--resume")
     assert Path("several/seed-1/policy.json").read_bytes() == found_before
-    found = json.loads(run("show", "several", "--json").stdout)
-    assert found["seeds"] == [0, 1]
-    assert len(found["operations"][0]["probability"]["each"]) == 2
+    shown = json.loads(run("show", "several", "--json").stdout)
+    assert shown["seeds"] == [0, 1]
+    assert len(shown["operations"][0]["probability"]["each"]) == 2
     assert "moved by" in run("show", "several").stdout
     for command in (
         ("report", "several"),
@@ -251,19 +253,19 @@ def test_a_few_broken_images_are_left_out() -> None:
     assert f"{n_broken} files left out: new/left_out.csv" in lines[0]
 
 
-@pytest.mark.parametrize("kind", ["table", "prepared", "pretrained", "tuned"])
+@pytest.mark.parametrize("variant", ["table", "prepared", "pretrained", "tuned"])
 def test_other_images_weights_and_regularizers_are_searched(
-    kind: str, place: Path
+    variant: str, place: Path
 ) -> None:
     words: tuple[str, ...]
-    if kind == "table":
+    if variant == "table":
         WRITERS["csv"](place, write_images(place, {"train": 6, "test": 3}))
         words = ("images.csv", *SMALL, "--label-column", "label")
-    elif kind == "prepared":
+    elif variant == "prepared":
         lines = said("prepare", "pets", "--out", "pets.hba", "--image-size", "8")
         assert lines[0].startswith("Prepared: 24 images in train; 2 classes, 8 pixels")
         words = ("pets.hba", *SMALL[:-4], "--device", "cpu")
-    elif kind == "pretrained":
+    elif variant == "pretrained":
         weights_file(place)
         words = (
             "pets",
@@ -287,16 +289,17 @@ def test_other_images_weights_and_regularizers_are_searched(
             "1",
         )
     lines = said("search", *words, "--out", "new")
-    schedule, origin = hba.load_policy("new"), settings("new")
-    if kind == "table":
+    schedule = hba.load_policy("new")
+    origin = settings("new")
+    if variant == "table":
         assert (origin["data"], origin["label_column"]) == (
             str(place / "images.csv"),
             "label",
         )
-    elif kind == "pretrained":
+    elif variant == "pretrained":
         assert any("SHA-256" in line for line in lines)
-    elif kind == "tuned":
-        assert [one.name for one in schedule.space.regularizers] == [
+    elif variant == "tuned":
+        assert [regularizer.name for regularizer in schedule.space.regularizers] == [
             "input_dropout.rate"
         ]
         assert any(
@@ -308,12 +311,12 @@ def test_other_images_weights_and_regularizers_are_searched(
 def test_operations_of_your_own_come_from_a_file(
     registered: dict[str, Operation],
 ) -> None:
-    own = ("--operations-file", "mine.py")
+    operations_file = ("--operations-file", "mine.py")
     Path("mine.py").write_text(GAMMA_FILE)
     lines = said(
         "search",
         "pets",
-        *own,
+        *operations_file,
         "--operations",
         "all,Power",
         "--out",
@@ -336,5 +339,7 @@ def test_operations_of_your_own_come_from_a_file(
         assert "--operations-file" in refusal(*command.split())
         registered.clear()
     assert "Power" in refusal("search", "pets", "--operations", "Power", *SMALL)
-    assert any(row[0] == "Power" for row in rows_in(said("show", "own", *own)))
-    said("search", "--out", "own", "--resume", *own)
+    assert any(
+        row[0] == "Power" for row in rows_in(said("show", "own", *operations_file))
+    )
+    said("search", "--out", "own", "--resume", *operations_file)

@@ -43,7 +43,7 @@ def write_texts(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+def finished_search(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """The folder of a search, and what it printed."""
     folder = tmp_path_factory.mktemp("made")
     write_texts(folder / "texts")
@@ -61,18 +61,20 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
 
 @pytest.fixture(autouse=True)
 def in_a_folder_of_its_own(
-    made: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    finished_search: tuple[Path, list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With a copy of the run, and of its text."""
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(made[0] / "run", "run")
-    shutil.copytree(made[0] / "texts", "texts")
+    shutil.copytree(finished_search[0] / "run", "run")
+    shutil.copytree(finished_search[0] / "texts", "texts")
 
 
 def test_a_search_prints_its_plan_and_what_it_found(
-    made: tuple[Path, list[str]],
+    finished_search: tuple[Path, list[str]],
 ) -> None:
-    folder, lines = made
+    folder, lines = finished_search
     names = hba.load_policy(folder / "run").space.names
     assert any("2 epochs of 14 steps" in line for line in lines)
     assert [line.split(":")[0] for line in lines if line.startswith("epoch ")] == [

@@ -17,12 +17,12 @@ from commands import run
 SEARCH = ("search", "digits", "--space", "hba", "--image-size", "8", "--device", "cpu")
 
 
-def begun(*arguments: str, of: Path) -> subprocess.Popen[str]:
-    """Two processes that torchrun starts in the folder `of`."""
+def start(*arguments: str, folder: Path) -> subprocess.Popen[str]:
+    """Two processes that torchrun starts in `folder`."""
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     return subprocess.Popen(
         [sys.executable, *launcher, "-m", "hba", *arguments],
-        cwd=of,
+        cwd=folder,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -30,7 +30,7 @@ def begun(*arguments: str, of: Path) -> subprocess.Popen[str]:
     )
 
 
-def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     out, errors = process.communicate(timeout=280)
     return process.returncode, out, errors
 
@@ -43,10 +43,10 @@ def wait_for(is_so: Callable[[], bool]) -> None:
 
 
 def values(folder: Path) -> list[list[float]]:
-    found: list[list[float]] = json.loads(
+    rows: list[list[float]] = json.loads(
         (folder / "policy.json").read_text(encoding="utf-8")
     )["values"]
-    return found
+    return rows
 
 
 def rows_of(folder: Path) -> int:
@@ -58,8 +58,8 @@ def rows_of(folder: Path) -> int:
 
 @pytest.mark.slow
 def test_two_processes_make_one_run_and_one_evaluation(tmp_path: Path) -> None:
-    code, out, errors = ended(
-        begun(*SEARCH, "--epochs", "3", "--train-steps", "2", of=tmp_path)
+    code, out, errors = finish(
+        start(*SEARCH, "--epochs", "3", "--train-steps", "2", folder=tmp_path)
     )
     assert code == 0, errors
     assert out.count("shared by 2 processes; in runs/digits-1") == 1
@@ -81,18 +81,18 @@ def test_two_processes_make_one_run_and_one_evaluation(tmp_path: Path) -> None:
         "--out",
         "compared",
     )
-    code, out, errors = ended(
-        begun(*words, "--seeds", "1", "--against", "none", of=tmp_path)
+    code, out, errors = finish(
+        start(*words, "--seeds", "1", "--against", "none", folder=tmp_path)
     )
     assert code == 0, errors
-    found = json.loads(
+    results = json.loads(
         (tmp_path / "compared" / "results.json").read_text(encoding="utf-8")
     )
-    assert (found["n_processes"], [row["seeds"] for row in found["rows"]]) == (
+    assert (results["n_processes"], [row["seeds"] for row in results["rows"]]) == (
         2,
         [[0], [0]],
     )
-    assert [row["wrong"] for row in found["rows"]] == [
+    assert [row["wrong"] for row in results["rows"]] == [
         [None],
         [None],
     ], "each process measures half of the images"
@@ -101,14 +101,14 @@ def test_two_processes_make_one_run_and_one_evaluation(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_killed_run_is_resumed_to_the_same(tmp_path: Path) -> None:
     words = (*SEARCH, "--epochs", "60")
-    assert ended(begun(*words, "--out", "undisturbed", of=tmp_path))[0] == 0
-    killed = begun(*words, "--out", "killed", of=tmp_path)
+    assert finish(start(*words, "--out", "undisturbed", folder=tmp_path))[0] == 0
+    killed = start(*words, "--out", "killed", folder=tmp_path)
     wait_for(lambda: rows_of(tmp_path / "killed") > 5)
     os.kill(_process_of(killed.pid, rank=1), signal.SIGKILL)
-    code, out, errors = ended(killed)
+    code, out, errors = finish(killed)
     assert code != 0
-    code, out, errors = ended(
-        begun("search", "--out", "killed", "--resume", of=tmp_path)
+    code, out, errors = finish(
+        start("search", "--out", "killed", "--resume", folder=tmp_path)
     )
     assert code == 0, errors
     assert " done), each of" in out

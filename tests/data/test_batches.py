@@ -7,14 +7,14 @@ from hba.data.images import LabelledImages
 from hba.data.loader import BatchStream
 
 
-def numbered(n: int) -> LabelledImages:
+def numbered_images(n_images: int) -> LabelledImages:
     """Image i is i in all its pixels, its label i + 1000."""
     images = (
-        torch.arange(n, dtype=torch.uint8)[:, None, None, None]
-        .expand(n, 3, 2, 2)
+        torch.arange(n_images, dtype=torch.uint8)[:, None, None, None]
+        .expand(n_images, 3, 2, 2)
         .clone()
     )
-    return LabelledImages(images, torch.arange(n) + 1000)
+    return LabelledImages(images, torch.arange(n_images) + 1000)
 
 
 def numbers(batch: tuple[Tensor, Tensor]) -> list[int]:
@@ -29,18 +29,20 @@ def one_pass(stream: BatchStream) -> list[list[int]]:
 
 
 def test_every_image_comes_once_per_pass_with_its_label() -> None:
-    for n, batch_size in ((12, 4), (12, 1), (7, 7)):
-        stream = BatchStream(numbered(n), batch_size, seed=0)
+    for n_images, batch_size in ((12, 4), (12, 1), (7, 7)):
+        stream = BatchStream(numbered_images(n_images), batch_size, seed=0)
         for _ in range(3):
             batches = one_pass(stream)
-            assert [len(batch) for batch in batches] == [batch_size] * (n // batch_size)
+            assert [len(batch) for batch in batches] == [batch_size] * (
+                n_images // batch_size
+            )
             assert sorted(number for batch in batches for number in batch) == list(
-                range(n)
+                range(n_images)
             )
 
 
 def test_the_part_that_fills_no_batch_is_dropped_and_another_one_each_pass() -> None:
-    stream = BatchStream(numbered(11), 4, seed=0)
+    stream = BatchStream(numbered_images(11), 4, seed=0)
     assert stream.batches_per_pass == 2
     dropped: set[int] = set()
     for _ in range(30):
@@ -52,11 +54,11 @@ def test_the_part_that_fills_no_batch_is_dropped_and_another_one_each_pass() -> 
 
 def test_the_seed_alone_decides_the_order() -> None:
     torch.manual_seed(1)
-    stream = BatchStream(numbered(50), 10, seed=3)
+    stream = BatchStream(numbered_images(50), 10, seed=3)
     first = one_pass(stream)
     assert one_pass(stream) != first
     torch.manual_seed(2)
     before = torch.get_rng_state()
-    assert one_pass(BatchStream(numbered(50), 10, seed=3)) == first
+    assert one_pass(BatchStream(numbered_images(50), 10, seed=3)) == first
     assert torch.equal(torch.get_rng_state(), before)
-    assert one_pass(BatchStream(numbered(50), 10, seed=4)) != first
+    assert one_pass(BatchStream(numbered_images(50), 10, seed=4)) != first

@@ -19,10 +19,10 @@ from hba.data.pool import most_left_out
 from hba.errors import DataError
 
 
-def spoil(folder: Path, n: int) -> list[Path]:
-    """Cut off the ends of n images, evenly spread."""
+def spoil(folder: Path, n_broken: int) -> list[Path]:
+    """Cut off the ends of n_broken images, evenly spread."""
     files = sorted(folder.rglob("*.png"))
-    chosen = files[:: len(files) // n][:n]
+    chosen = files[:: len(files) // n_broken][:n_broken]
     for path in chosen:
         path.write_bytes(path.read_bytes()[:50])
     return chosen
@@ -36,23 +36,29 @@ def refusal(read: Callable[[], object]) -> str:
 
 
 def test_how_many_may_be_left_out() -> None:
-    assert [most_left_out(n, None) for n in (1, 20, 599, 600, 1000)] == [5, 5, 5, 6, 10]
+    assert [most_left_out(n_images, None) for n_images in (1, 20, 599, 600, 1000)] == [
+        5,
+        5,
+        5,
+        6,
+        10,
+    ]
     assert [most_left_out(20, skip_broken) for skip_broken in (True, False)] == [20, 0]
 
 
-@pytest.mark.parametrize(("n", "n_broken"), [(20, 1), (400, 2)])
+@pytest.mark.parametrize(("n_images", "n_broken"), [(20, 1), (400, 2)])
 @pytest.mark.parametrize("stream", [False, True])
 def test_few_broken_images_are_left_out_and_listed(
-    tmp_path: Path, n: int, n_broken: int, stream: bool
+    tmp_path: Path, n_images: int, n_broken: int, stream: bool
 ) -> None:
-    folder = write_folder(tmp_path / "images", n // 2)
+    folder = write_folder(tmp_path / "images", n_images // 2)
     before = load_search_data(config_of(folder))
     broken = spoil(folder, n_broken)
     config = config_of(folder, stream=stream, workers=0)
     search = load_search_data(config)
     evaluation = load_evaluation_data(config)
     tested = evaluation.test.opened()
-    assert len(evaluation.train) + len(tested) == n - n_broken
+    assert len(evaluation.train) + len(tested) == n_images - n_broken
     assert {Path(item.path) for item in evaluation.left_out} == {*broken}
     assert {Path(item.path) for item in search.left_out} <= {*broken}
     assert len(search.train) + len(search.val) == len(before.train) + len(
@@ -62,8 +68,8 @@ def test_few_broken_images_are_left_out_and_listed(
     assert {Path(item.path) for item in read_once.left_out} == {*broken}
     assert load_search_data(config_of(read_once.folder)).left_out == search.left_out
     config = config_of(folder, stream=stream, workers=0, skip_broken=False)
-    text = refusal(lambda: list(load_evaluation_data(config).train.once(10)))
-    assert any(f"{path} (" in text for path in broken)
+    message = refusal(lambda: list(load_evaluation_data(config).train.once(10)))
+    assert any(f"{path} (" in message for path in broken)
 
 
 def test_more_are_refused_with_their_number_and_the_first_three(tmp_path: Path) -> None:
@@ -71,10 +77,10 @@ def test_more_are_refused_with_their_number_and_the_first_three(tmp_path: Path) 
     folder = write_folder(tmp_path / "images", 200)
     broken = spoil(folder, 12)
     pool = replace(folder_source(folder).train, image_size=SIZE, most_broken=5)
-    text = refusal(pool.read)
-    assert re.match(r"cannot read 6 of the first \d+ of 400 images: ", text)
-    assert [str(path) in text for path in broken[:4]] == [True, True, True, False]
-    assert "and 3 more; mend or remove them, or use --skip-broken" in text
+    message = refusal(pool.read)
+    assert re.match(r"cannot read 6 of the first \d+ of 400 images: ", message)
+    assert [str(path) in message for path in broken[:4]] == [True, True, True, False]
+    assert "and 3 more; mend or remove them, or use --skip-broken" in message
     for read in (
         lambda: load_search_data(config_of(folder)),
         lambda: load_evaluation_data(config_of(folder)),
@@ -120,9 +126,9 @@ def test_files_that_vanish_after_they_were_listed_are_broken(
         "device": "cpu",
         "image_size": SIZE,
     }
-    found = hba.search(folder, out=tmp_path / "run", algorithm="joint", **settings)
-    assert found.schedule is not None
-    assert found.schedule.provenance["skipped_images"] == 1
+    result = hba.search(folder, out=tmp_path / "run", algorithm="joint", **settings)
+    assert result.schedule is not None
+    assert result.schedule.provenance["skipped_images"] == 1
     assert str(gone) in (tmp_path / "run" / "left_out.csv").read_text()
     evaluation = load_evaluation_data(config_of(folder))
     assert evaluation.listing is not None

@@ -28,12 +28,14 @@ def read(pool: Pool, image_size: int) -> LabelledImages:
     return replace(pool, image_size=image_size).read()
 
 
-def labels_of(n: int, n_classes: int = 10) -> np.ndarray:
-    return np.arange(n) % n_classes
+def labels_of(n_images: int, n_classes: int = 10) -> np.ndarray:
+    return np.arange(n_images) % n_classes
 
 
-def pixels_of(n: int, *shape: int) -> np.ndarray:
-    return np.random.default_rng(n).integers(0, 256, (n, *shape), dtype=np.uint8)
+def pixels_of(n_images: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(n_images).integers(
+        0, 256, (n_images, *shape), dtype=np.uint8
+    )
 
 
 # Digits.
@@ -43,13 +45,13 @@ def test_digits_are_scikit_learns_1797_images_in_17_levels_from_0_to_255() -> No
     from sklearn.datasets import load_digits
 
     source = builtin_source("digits", Path("nowhere"), False)
-    known = load_digits()
+    reference = load_digits()
     data = read(source.train, 8)
     assert data.images.shape == (1797, 3, 8, 8)
     assert source.class_names == tuple("0123456789")
-    assert data.labels.tolist() == known.target.tolist()
+    assert data.labels.tolist() == reference.target.tolist()
     levels = data.images[:, 0].numpy()
-    assert np.abs(levels - known.images * 255 / 16).max() <= 0.5
+    assert np.abs(levels - reference.images * 255 / 16).max() <= 0.5
     assert (levels.min(), levels.max(), len(np.unique(levels))) == (0, 255, 17)
     assert torch.equal(data.images[:, 0], data.images[:, 1])
     assert torch.equal(data.images[:, 0], data.images[:, 2])
@@ -84,11 +86,11 @@ def test_cifar10_is_read_from_its_five_training_files_and_its_test_file(
     folder = tmp_path / "cifar-10-batches-py"
     train = pixels_of(N_TRAIN, 3, 32, 32)
     test = pixels_of(N_TEST, 3, 32, 32)
-    for part in range(5):
-        chosen = slice(12 * part, 12 * (part + 1))
+    for batch in range(5):
+        chosen = slice(12 * batch, 12 * (batch + 1))
         write_cifar(
             folder,
-            f"data_batch_{part + 1}",
+            f"data_batch_{batch + 1}",
             train[chosen],
             labels=labels_of(N_TRAIN)[chosen].tolist(),
         )
@@ -107,10 +109,10 @@ def test_cifar10_is_read_from_its_five_training_files_and_its_test_file(
 # SVHN: Matlab files with X of shape (32, 32, 3, n) and the digit 0 labelled 10.
 
 
-def write_svhn(root: Path, part: str, images: np.ndarray, digits: np.ndarray) -> None:
+def write_svhn(root: Path, split: str, images: np.ndarray, digits: np.ndarray) -> None:
     labels = np.where(digits == 0, 10, digits)[:, None].astype(np.uint8)
     savemat(
-        root / f"{part}_32x32.mat", {"X": images.transpose(1, 2, 3, 0), "y": labels}
+        root / f"{split}_32x32.mat", {"X": images.transpose(1, 2, 3, 0), "y": labels}
     )
 
 
@@ -151,14 +153,14 @@ def test_svhn_and_the_full_svhn_which_has_the_extra_images_behind_the_core_set(
 
 
 def write_imagenet(root: Path, parts: tuple[str, ...] = ("train", "val")) -> None:
-    for part in parts:
+    for split in parts:
         for label, wnid in enumerate(("n01440764", "n01443537", "n01484850")):
-            (root / "imagenet" / part / wnid).mkdir(parents=True)
-            for index in range(8 if part == "train" else 3):
+            (root / "imagenet" / split / wnid).mkdir(parents=True)
+            for index in range(8 if split == "train" else 3):
                 image = Image.new(
-                    "RGB", (30, 20), (80 * label, 0, 255 if part == "train" else 0)
+                    "RGB", (30, 20), (80 * label, 0, 255 if split == "train" else 0)
                 )
-                image.save(root / "imagenet" / part / wnid / f"{wnid}_{index}.JPEG")
+                image.save(root / "imagenet" / split / wnid / f"{wnid}_{index}.JPEG")
 
 
 def test_imagenet_is_searched_on_its_training_and_tested_on_its_validation_folder(
@@ -171,8 +173,8 @@ def test_imagenet_is_searched_on_its_training_and_tested_on_its_validation_folde
     assert search.name == evaluation.name == "imagenet"
     assert search.class_names == ("n01440764", "n01443537", "n01484850")
     assert (len(search.train), len(search.val)) == (19, 5)
-    for part in (search.train, search.val, evaluation.train):
-        assert int(in_memory(part).images[:, 2].min()) > 200
+    for split in (search.train, search.val, evaluation.train):
+        assert int(in_memory(split).images[:, 2].min()) > 200
     assert int(in_memory(evaluation.test).images[:, 2].max()) < 50
     assert len(evaluation.test.opened()) == 9
     assert NATIVE_IMAGE_SIZES["imagenet"] == 224

@@ -32,17 +32,17 @@ def content_of(images: Images | LazySplit) -> tuple[bytes, list[int]]:
 
 def alike(first: DataConfig, second: DataConfig) -> None:
     """Searches and evaluations get the same."""
-    searches = map(load_search_data, (first, second))
-    evaluations = map(load_evaluation_data, (first, second))
-    (one, other), (tested, also) = searches, evaluations
-    assert (one.class_names, one.test_images) == (other.class_names, other.test_images)
-    for part, another in (
-        (one.train, other.train),
-        (one.val, other.val),
-        (tested.train, also.train),
-        (tested.test, also.test),
+    search, other_search = map(load_search_data, (first, second))
+    evaluation, other_evaluation = map(load_evaluation_data, (first, second))
+    assert search.class_names == other_search.class_names
+    assert search.test_images == other_search.test_images
+    for split, other_split in (
+        (search.train, other_search.train),
+        (search.val, other_search.val),
+        (evaluation.train, other_evaluation.train),
+        (evaluation.test, other_evaluation.test),
     ):
-        assert content_of(part) == content_of(another)
+        assert content_of(split) == content_of(other_split)
 
 
 def files_of(out: Path) -> dict[str, bytes]:
@@ -53,9 +53,9 @@ def files_of(out: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("kind", ["folder", *WRITERS])
+@pytest.mark.parametrize("data_format", ["folder", *WRITERS])
 def test_splits_pixels_and_classes_are_those_of_the_data(
-    kind: str, tmp_path: Path
+    data_format: str, tmp_path: Path
 ) -> None:
     for name, parts in (
         ("unsplit", {"": 9}),
@@ -63,11 +63,15 @@ def test_splits_pixels_and_classes_are_those_of_the_data(
     ):
         place = tmp_path / name
         shown = write_images(place / "images", parts)
-        shown = [one._replace(path=f"images/{one.path}") for one in shown]
-        data = place / "images" if kind == "folder" else WRITERS[kind](place, shown)
-        found = prepare(data, place / "out", image_size=SIZE)
-        assert found.n_images == {
-            part or "train": 4 * count for part, count in parts.items()
+        shown = [image._replace(path=f"images/{image.path}") for image in shown]
+        data = (
+            place / "images"
+            if data_format == "folder"
+            else WRITERS[data_format](place, shown)
+        )
+        prepared = prepare(data, place / "out", image_size=SIZE)
+        assert prepared.n_images == {
+            split or "train": 4 * count for split, count in parts.items()
         }
         sizes: list[dict[str, Any]] = [
             {},
@@ -85,11 +89,15 @@ def test_splits_pixels_and_classes_are_those_of_the_data(
         seen = SeenImages.of("files", all_hashes(listing))
         for seed in (0, 1):
             tested = [
-                load_evaluation_data(config_of(one, image_size=SIZE, split_seed=seed))
-                for one in (data, place / "out")
+                load_evaluation_data(
+                    config_of(folder, image_size=SIZE, split_seed=seed)
+                )
+                for folder in (data, place / "out")
             ]
             counts = [
-                seen.overlap(all_hashes(one.listing)) for one in tested if one.listing
+                seen.overlap(all_hashes(evaluation.listing))
+                for evaluation in tested
+                if evaluation.listing
             ]
             assert counts[0] == counts[1]
 
@@ -131,7 +139,9 @@ on_read=lambda *_: os.kill(os.getpid(), 9))"""
         load_search_data(config_of(out))
     (folder / "dog" / "002.png").write_bytes(good)
     counts: list[tuple[int, int]] = []
-    prepare(folder, out, image_size=SIZE, on_read=lambda *n: counts.append(n))
+    prepare(
+        folder, out, image_size=SIZE, on_read=lambda *progress: counts.append(progress)
+    )
     assert counts[-1] == (18, 18)
     prepare(folder, tmp_path / "whole", image_size=SIZE)
     assert files_of(out) == files_of(tmp_path / "whole")

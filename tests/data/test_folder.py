@@ -70,11 +70,11 @@ def test_classes_and_files_are_sorted_and_splits_are_pools(tmp_path: Path) -> No
     source = folder_source(tmp_path / "b")
     assert source.val is not None
     assert source.test is not None
-    found = [
+    listed = [
         (files_of(pool), pool.labels.tolist())
         for pool in (source.train, source.val, source.test())
     ]
-    assert found == [
+    assert listed == [
         (["1.png", "2.png"], [0, 1]),
         (["3.png"], [1]),
         (["4.png", "5.png"], [0, 1]),
@@ -145,28 +145,28 @@ def test_a_folder_that_cannot_be_listed_is_named(
     scan = os.scandir
     exists = Path.exists
 
-    def denied(function: Any, path: Any) -> Any:
+    def deny(function: Any, path: Any) -> Any:
         if closed in (Path(path), Path(path).parent):
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return function(path)
 
-    monkeypatch.setattr(os, "scandir", partial(denied, scan))
-    monkeypatch.setattr(Path, "exists", lambda path: denied(exists, path))
+    monkeypatch.setattr(os, "scandir", partial(deny, scan))
+    monkeypatch.setattr(Path, "exists", lambda path: deny(exists, path))
     assert f"{closed} (Permission denied); make it readable" in refusal(tmp_path)
 
 
 def test_a_name_is_the_same_in_all_forms_of_unicode(tmp_path: Path) -> None:
-    one = "caf\u00e9"
+    name = "caf\u00e9"
     other = "cafe\u0301"
     folder_with(
         tmp_path,
-        f"train/{one}/1.png",
+        f"train/{name}/1.png",
         "train/b/1.png",
         f"train/{other}/2.png",
         f"test/{other}/3.png",
     )
     source = folder_source(tmp_path)
-    assert source.class_names == ("b", one)
+    assert source.class_names == ("b", name)
     assert source.test is not None
     assert (source.train.labels.tolist(), source.test().labels.tolist()) == (
         [0, 1, 1],
@@ -216,7 +216,7 @@ def test_splits_are_read_under_all_their_names(tmp_path: Path) -> None:
     ):
         folder = folder_with(
             tmp_path / names,
-            *(f"{part}/{name}/1.png" for part in names.split() for name in "ab"),
+            *(f"{split}/{name}/1.png" for split in names.split() for name in "ab"),
         )
         expected = {
             role: folder / name
@@ -265,7 +265,7 @@ def test_images_beside_splits_and_runs_among_images_are_no_classes(
 ) -> None:
     folder_with(
         tmp_path / "a",
-        *(f"{part}/{name}/1.png" for part in ("train", "test") for name in "ab"),
+        *(f"{split}/{name}/1.png" for split in ("train", "test") for name in "ab"),
         "extra/1.png",
     )
     assert [

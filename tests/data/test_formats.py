@@ -19,7 +19,7 @@ SPLIT = {"train": 5, "val": 2, "test": 3}
 UNSPLIT = {"": 10}
 
 
-def told(data: Path, **settings: Any) -> dict[str, Any]:
+def describe(data: Path, **settings: Any) -> dict[str, Any]:
     """All that a search and an evaluation get of the data."""
     config = config_of(data, **settings)
     search = load_search_data(config)
@@ -27,50 +27,52 @@ def told(data: Path, **settings: Any) -> dict[str, Any]:
     parts = (search.train, search.val, evaluation.train, in_memory(evaluation.test))
     return {
         "classes": (search.class_names, evaluation.class_names),
-        "images": [part.fingerprint() for part in parts],
+        "images": [split.fingerprint() for split in parts],
         "counts": (*map(len, parts), evaluation.n_test, search.test_images),
     }
 
 
-@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("data_format", WRITERS)
 def test_each_format_is_the_folder_with_the_same_images(
-    kind: str, tmp_path: Path
+    data_format: str, tmp_path: Path
 ) -> None:
     """12x10 pixels are resized to 8, so that how this is done counts too."""
     (tmp_path / "classes.txt").write_text("dog # comment\n9\n")
     for name, parts in (("split", SPLIT), ("unsplit", UNSPLIT)):
         folder = tmp_path / name / "images"
         shown = [
-            one._replace(path=f"images/{one.path}")
-            for one in write_images(folder, parts)
+            image._replace(path=f"images/{image.path}")
+            for image in write_images(folder, parts)
         ]
-        data = WRITERS[kind](tmp_path / name, shown)
-        expected = told(folder)
+        data = WRITERS[data_format](tmp_path / name, shown)
+        expected = describe(folder)
         assert expected["classes"] == (CLASSES, CLASSES)
-        assert told(data) == expected
+        assert describe(data) == expected
         for settings in (
             {"train_size": 8, "val_size": 4, "split_seed": 3},
             {"classes": str(tmp_path / "classes.txt")},
         ):
-            assert told(data, **settings) == told(folder, **settings)
+            assert describe(data, **settings) == describe(folder, **settings)
 
 
-@pytest.mark.parametrize("kind", WRITERS)
-def test_a_search_reads_nothing_of_a_test_split(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("data_format", WRITERS)
+def test_a_search_reads_nothing_of_a_test_split(
+    data_format: str, tmp_path: Path
+) -> None:
     """It works where nothing of it can be read, and an evaluation then does not."""
     shown = write_images(tmp_path, SPLIT)
-    data = WRITERS[kind](tmp_path, shown)
+    data = WRITERS[data_format](tmp_path, shown)
     expected = load_search_data(config_of(data))
-    if kind == "npz":
+    if data_format == "npz":
         with zipfile.ZipFile(data) as whole:
             content = {name: whole.read(name) for name in whole.namelist()}
         with zipfile.ZipFile(data, "w") as broken:
-            for name, one in content.items():
+            for name, file_content in content.items():
                 broken.writestr(
-                    name, b"nothing" if name.startswith("test_images") else one
+                    name, b"nothing" if name.startswith("test_images") else file_content
                 )
     else:
-        shutil.rmtree(data / "test" if kind == "saved" else tmp_path / "test")
+        shutil.rmtree(data / "test" if data_format == "saved" else tmp_path / "test")
     search = load_search_data(config_of(data))
     assert search.train.fingerprint() == expected.train.fingerprint()
     assert search.test_images == 0
@@ -83,17 +85,17 @@ def test_a_search_opens_no_file_that_is_drawn_for_the_test(
 ) -> None:
     shown = write_images(tmp_path / "images", UNSPLIT)
     table = WRITERS["csv"](
-        tmp_path, [one._replace(path=f"images/{one.path}") for one in shown]
+        tmp_path, [image._replace(path=f"images/{image.path}") for image in shown]
     )
     opened = record_images(monkeypatch)
     for data in (table, tmp_path / "images"):
         opened.clear()
         search = load_search_data(config_of(data))
-        of_search = set(opened)
-        assert len(of_search) == len(search.train) + len(search.val) == 32
+        searched_files = set(opened)
+        assert len(searched_files) == len(search.train) + len(search.val) == 32
         opened.clear()
         in_memory(load_evaluation_data(config_of(data)).test)
-        assert len(set(opened) - of_search) == 8 == search.test_images
+        assert len(set(opened) - searched_files) == 8 == search.test_images
 
 
 def test_broken_and_missing_files_of_a_table_are_named_or_left_out(
@@ -111,14 +113,14 @@ def test_broken_and_missing_files_of_a_table_are_named_or_left_out(
     for skip_broken in (None, True):
         left_out = load_search_data(config_of(data, skip_broken=skip_broken)).left_out
         assert {Path(item.path) for item in left_out} == {broken, gone}
-    for one in (shown[0], *shown[2:5]):
-        (tmp_path / one.path).unlink()
+    for image in (shown[0], *shown[2:5]):
+        (tmp_path / image.path).unlink()
     with pytest.raises(
         DataError, match=r"5 of the 20 images .* leaves none of the class '10'"
     ):
         load_search_data(config_of(data, skip_broken=True))
-    for one in shown[5:8]:
-        (tmp_path / one.path).unlink()
+    for image in shown[5:8]:
+        (tmp_path / image.path).unlink()
     with pytest.raises(
         DataError,
         match=r"8 of the 20 images .*png, .*png, .*png and 5 more; .*--skip-broken",

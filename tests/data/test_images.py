@@ -35,7 +35,7 @@ LABELS = torch.arange(6) % 2
 MATRIX = torch.tensor([[1, 0], [0, 1], [1, 1], [0, 0], [1, 0], [0, 1]])
 
 
-def refused(named: str, make: Any) -> None:
+def check_refusal(named: str, make: Any) -> None:
     with pytest.raises(HbaError) as raised:
         make()
     assert len(str(raised.value).splitlines()) == 1
@@ -59,9 +59,9 @@ def test_images_and_labels_are_the_same_however_they_are_given() -> None:
         LABELS.numpy().astype(np.uint8),
     ]
     for labels in many:
-        found = LabelledImages(BYTES, labels).labels
-        assert found.dtype == torch.int64
-        assert torch.equal(found, LABELS)
+        read_labels = LabelledImages(BYTES, labels).labels
+        assert read_labels.dtype == torch.int64
+        assert torch.equal(read_labels, LABELS)
     many = [MATRIX, MATRIX.bool(), MATRIX.float().numpy(), MATRIX.tolist()]
     for matrix in many:
         assert torch.equal(LabelledImages(BYTES, matrix).labels, MATRIX.bool())
@@ -85,7 +85,7 @@ def test_what_cannot_be_images_or_labels_is_refused() -> None:
         (BYTES[0, 0], "(8, 8)"),
         (["a"] * 6, "list"),
     ):
-        refused(named, lambda images=images: LabelledImages(images, LABELS))
+        check_refusal(named, lambda images=images: LabelledImages(images, LABELS))
     for labels, named in (
         (LABELS[:5], "(5,)"),
         (LABELS.float(), "float32"),
@@ -93,7 +93,7 @@ def test_what_cannot_be_images_or_labels_is_refused() -> None:
         (MATRIX * 2, "0 and 1"),
         (torch.eye(2)[LABELS], "argmax"),
     ):
-        refused(named, lambda labels=labels: LabelledImages(BYTES, labels))
+        check_refusal(named, lambda labels=labels: LabelledImages(BYTES, labels))
 
 
 def test_parts_must_fit_the_class_names_and_each_other() -> None:
@@ -109,14 +109,14 @@ def test_parts_must_fit_the_class_names_and_each_other() -> None:
         (("a", "b"), matrix, LabelledImages(BYTES, MATRIX * 0), "val images"),
         (("a", "b"), BYTES, data, "train images"),
     ):
-        refused(
+        check_refusal(
             named,
             lambda names=names, train=train, val=val: SearchData(
                 "d", names, train, val
             ),
         )
     for wrong in (BYTES, 1, data, EvaluationData("d", ("a", "b"), data, data)):
-        refused("SearchData", lambda wrong=wrong: check_data(wrong, SearchData))
+        check_refusal("SearchData", lambda wrong=wrong: check_data(wrong, SearchData))
     grey = LabelledImages(BYTES[:, :1], LABELS)
     search = SearchData("d", ("a", "b"), grey, grey).in_color()
     assert torch.equal(in_memory(search.train).images, BYTES[:, :1].repeat(1, 3, 1, 1))
@@ -129,13 +129,13 @@ def test_parts_must_fit_the_class_names_and_each_other() -> None:
 class Pictures(Dataset[Any]):
     """Pairs of images of a kind and labels; counts how often each is read."""
 
-    def __init__(self, n: int, kind: str = "PIL") -> None:
-        self.n = n
-        self.kind = kind
-        self.read = [0] * n
+    def __init__(self, n_images: int, pixel_type: str = "PIL") -> None:
+        self.n_images = n_images
+        self.pixel_type = pixel_type
+        self.read = [0] * n_images
 
     def __len__(self) -> int:
-        return self.n
+        return self.n_images
 
     def __getitem__(self, index: int) -> Any:
         self.read[index] += 1
@@ -147,7 +147,7 @@ class Pictures(Dataset[Any]):
             "uint8": tensor,
             "float": tensor / 255,
         }
-        return images[self.kind], index % 2
+        return images[self.pixel_type], index % 2
 
 
 def config(**settings: Any) -> DataConfig:
@@ -158,27 +158,27 @@ def test_a_search_splits_a_dataset_as_the_training_images_of_a_folder_with_a_tes
     tmp_path: Path,
 ) -> None:
     random = np.random.default_rng(0)
-    for part, n in (("train", 15), ("test", 2)):
+    for split, n_images in (("train", 15), ("test", 2)):
         for name in ("cat", "dog"):
-            (tmp_path / part / name).mkdir(parents=True)
-            for number in range(n):
+            (tmp_path / split / name).mkdir(parents=True)
+            for number in range(n_images):
                 pixels = random.integers(0, 256, (12, 10, 3), dtype=np.uint8)
                 Image.fromarray(pixels).save(
-                    tmp_path / part / name / f"{number:02}.png"
+                    tmp_path / split / name / f"{number:02}.png"
                 )
     settings: dict[str, Any] = {"train_size": 12, "val_size": 6, "split_seed": 3}
-    found = load_search_data(config(**settings), None, ImageFolder(tmp_path / "train"))
+    loaded = load_search_data(config(**settings), None, ImageFolder(tmp_path / "train"))
     expected = load_search_data(
         DataConfig(data=str(tmp_path), image_size=8, **settings)
     )
-    assert found.class_names == expected.class_names
-    assert found.train.fingerprint() == expected.train.fingerprint()
-    assert found.val.fingerprint() == expected.val.fingerprint()
+    assert loaded.class_names == expected.class_names
+    assert loaded.train.fingerprint() == expected.train.fingerprint()
+    assert loaded.val.fingerprint() == expected.val.fingerprint()
 
 
 def test_datasets_of_all_kinds_are_read_once() -> None:
-    for kind in ("PIL", "uint8", "float", "array"):
-        pictures = Pictures(20, kind)
+    for pixel_type in ("PIL", "uint8", "float", "array"):
+        pictures = Pictures(20, pixel_type)
         data = load_search_data(config(), None, pictures)
         assert pictures.read == [1] * 20
         assert (len(data.train), len(data.val), data.class_names) == (16, 4, ("0", "1"))
@@ -207,23 +207,25 @@ def folders(place: Path, **classes: Sequence[str]) -> Mapping[str, ImageFolder]:
     """Image folders by name; the red of an image is 10 times the place of its class in
     the alphabet.
     """
-    for part, names in classes.items():
+    for split, names in classes.items():
         for name in names:
-            (place / part / name).mkdir(parents=True)
+            (place / split / name).mkdir(parents=True)
             for number in range(6):
                 image = Image.new("RGB", (8, 8), (10 * "abcdef".index(name), 0, 0))
-                image.save(place / part / name / f"{number}.png")
-    return {part: ImageFolder(place / part) for part in classes}
+                image.save(place / split / name / f"{number}.png")
+    return {split: ImageFolder(place / split) for split in classes}
 
 
 def test_the_labels_of_a_pair_of_datasets_are_matched_by_name(tmp_path: Path) -> None:
-    found = folders(tmp_path, train="abc", fewer="bc", more="bcd", last="cab")
-    train = found["train"]
-    last = found["last"]
+    datasets = folders(tmp_path, train="abc", fewer="bc", more="bcd", last="cab")
+    train = datasets["train"]
+    last = datasets["last"]
     last.classes = list("cab")
     last.samples = [(path, (label + 1) % 3) for path, label in last.samples]
 
-    def tested(second: Any, first: Any = train) -> tuple[list[float], tuple[str, ...]]:
+    def load_test(
+        second: Any, first: Any = train
+    ) -> tuple[list[float], tuple[str, ...]]:
         data = load_evaluation_data(config(), None, (first, second))
         test = in_memory(data.test)
         return (
@@ -231,29 +233,32 @@ def test_the_labels_of_a_pair_of_datasets_are_matched_by_name(tmp_path: Path) ->
         ).unique().tolist(), data.class_names
 
     for second in (
-        found["fewer"],
+        datasets["fewer"],
         last,
-        Subset(found["fewer"], [0, 7]),
+        Subset(datasets["fewer"], [0, 7]),
         Subset(Subset(train, range(18)), [3]),
     ):
-        assert tested(second) == ([0], ("a", "b", "c"))
-    assert tested(
-        ConcatDataset([found["fewer"], found["fewer"]]), ConcatDataset([train, train])
+        assert load_test(second) == ([0], ("a", "b", "c"))
+    assert load_test(
+        ConcatDataset([datasets["fewer"], datasets["fewer"]]),
+        ConcatDataset([train, train]),
     )[0] == [0]
     # Pairs without names are taken by number.
-    assert tested([train[number] for number in range(18)]) == ([0], ("a", "b", "c"))
+    assert load_test([train[number] for number in range(18)]) == ([0], ("a", "b", "c"))
     changed = ImageFolder(
         str(tmp_path / "train"), target_transform=lambda label: 2 - label
     )
-    assert tested(changed, changed)[1] == ("0", "1", "2")
+    assert load_test(changed, changed)[1] == ("0", "1", "2")
     for first, second, named in (
-        (train, found["more"], "'d'"),
+        (train, datasets["more"], "'d'"),
         (train, changed, "target_transform"),
         (changed, train, "target_transform"),
-        (changed, found["fewer"], "target_transform"),
-        (ConcatDataset([train, found["fewer"]]), train, "ConcatDataset"),
+        (changed, datasets["fewer"], "target_transform"),
+        (ConcatDataset([train, datasets["fewer"]]), train, "ConcatDataset"),
     ):
-        refused(named, lambda first=first, second=second: tested(second, first))
+        check_refusal(
+            named, lambda first=first, second=second: load_test(second, first)
+        )
 
 
 def test_what_is_no_dataset_of_pairs_is_refused() -> None:
@@ -269,23 +274,26 @@ def test_what_is_no_dataset_of_pairs_is_refused() -> None:
         ([(image, -1), (image, 1)], "-1"),
         ([(image, 0)] * 4 + [(image, 1)], "'1'"),
     ):
-        refused(named, lambda data=data: load_search_data(config(), None, data))
-    refused("(train, test)", lambda: load_evaluation_data(config(), None, pictures))  # type: ignore[arg-type]
-    refused("workers", lambda: name_of_dataset(pictures, {"workers": 1}))
-    refused("item 0", lambda: from_dataset([(5, 0)], image_size=8))
+        check_refusal(named, lambda data=data: load_search_data(config(), None, data))
+    check_refusal(
+        "(train, test)",
+        lambda: load_evaluation_data(config(), None, pictures),  # type: ignore[arg-type]
+    )
+    check_refusal("workers", lambda: name_of_dataset(pictures, {"workers": 1}))
+    check_refusal("item 0", lambda: from_dataset([(5, 0)], image_size=8))
     with pytest.raises(DataError):
         hba.search((pictures, pictures), epochs=1)
 
 
 def test_data_move_and_tell_themselves_apart() -> None:
     first = LabelledImages(BYTES, LABELS)
-    others = [
+    other_images = [
         LabelledImages(BYTES.flip(0), LABELS),
         LabelledImages(BYTES, 1 - LABELS),
         LabelledImages(BYTES.view(6, 3, 4, 16), LABELS),
         LabelledImages(BYTES[:5], LABELS[:5]),
     ]
-    assert len({one.fingerprint() for one in (first, *others)}) == 5
+    assert len({images.fingerprint() for images in (first, *other_images)}) == 5
     assert first.to(torch.device("cpu")).fingerprint() == first.fingerprint()
     levels: Tensor = BYTES.double() / 255
     assert first.mean_color() == pytest.approx(

@@ -31,12 +31,12 @@ SETTINGS: dict[str, Any] = {
 
 def write_folder(folder: Path) -> Path:
     """30 images for training and 8 for testing."""
-    for part, n in (("train", 15), ("test", 4)):
+    for split, n_images in (("train", 15), ("test", 4)):
         for label, name in enumerate(("cat", "dog")):
-            (folder / part / name).mkdir(parents=True)
-            for index in range(n):
+            (folder / split / name).mkdir(parents=True)
+            for index in range(n_images):
                 Image.new("RGB", (8, 8), (100 * label, index, 0)).save(
-                    folder / part / name / f"{index:02}.png"
+                    folder / split / name / f"{index:02}.png"
                 )
     return folder
 
@@ -51,11 +51,11 @@ class Events(hba.EvaluationCallback):
         self.n_test: int | None = -1
         read_image = hba.data.reading.read_image
 
-        def recording(path: Path, image_size: int, levels: Levels | None) -> Tensor:
+        def record(path: Path, image_size: int, levels: Levels | None) -> Tensor:
             self.seen.append("test" if "test" in path.parts else "train")
             return read_image(path, image_size, levels)
 
-        monkeypatch.setattr("hba.data.pool.read_image", recording)
+        monkeypatch.setattr("hba.data.pool.read_image", record)
 
     def planned(self, plan: EvaluationPlan) -> None:
         self.n_test = plan.data.n_test
@@ -124,11 +124,11 @@ def test_the_test_file_of_a_dataset_is_not_opened_before_the_last_step(
     events = Events(monkeypatch)
     init = torchvision.datasets.SVHN.__init__
 
-    def recording(self: Any, root: str, split: str, **others: Any) -> None:
+    def record(self: Any, root: str, split: str, **options: Any) -> None:
         events.seen.append(split)
-        init(self, root, split=split, **others)
+        init(self, root, split=split, **options)
 
-    monkeypatch.setattr(torchvision.datasets.SVHN, "__init__", recording)
+    monkeypatch.setattr(torchvision.datasets.SVHN, "__init__", record)
     result = hba.evaluate(
         INVERT,
         "svhn",

@@ -20,14 +20,14 @@ from hba.utils.files import open_regular
 CLASSES = ("cat", "dog")
 
 
-def make_folder(folder: Path, n: int = 20, seed: int = 0) -> Path:
-    """n noisy images of each class, all of one size in bytes, as uncompressed files
-    are.
+def make_folder(folder: Path, n_images: int = 20, seed: int = 0) -> Path:
+    """n_images noisy images of each class, all of one size in bytes, as uncompressed
+    files are.
     """
     random = np.random.default_rng(seed)
     for name in CLASSES:
         (folder / name).mkdir(parents=True)
-        for number in range(n):
+        for number in range(n_images):
             levels = random.integers(0, 256, (8, 8, 3), dtype=np.uint8)
             Image.fromarray(levels).save(folder / name / f"{number:03}.bmp")
     return folder
@@ -60,12 +60,12 @@ def count_in(seen: SeenImages, folder: Path, **settings: Any) -> SeenCount:
 
 def split_by_hand(folder: Path, seed: int) -> tuple[set[Any], set[Any]]:
     """The files that a search has opened, and those that an evaluation tests on."""
-    of_data = (
+    parts = (
         load_search_data(config_of(folder)),
         load_evaluation_data(config_of(folder, split_seed=seed)),
     )
     seen, tested = (
-        {image.source for image in all_hashes(listing_of(data))} for data in of_data
+        {image.source for image in all_hashes(listing_of(data))} for data in parts
     )
     return seen, tested
 
@@ -112,11 +112,11 @@ def test_no_test_file_is_opened_unless_a_seen_one_has_its_name_and_size(
     opened: list[Path] = []
     read = open_regular
 
-    def recording(path: Path) -> BinaryIO:
+    def record(path: Path) -> BinaryIO:
         opened.append(path)
         return read(path)
 
-    monkeypatch.setattr("hba.data.leakage.open_regular", recording)
+    monkeypatch.setattr("hba.data.leakage.open_regular", record)
     count_in(seen, folder)
     assert opened == []
     was_seen, tested = split_by_hand(folder, seed=1)
@@ -128,7 +128,7 @@ def test_of_many_images_a_sample_is_kept_and_the_count_is_an_estimate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hba.data.leakage.MOST_KEPT", 100)
-    folder = make_folder(tmp_path / "images", n=300)
+    folder = make_folder(tmp_path / "images", n_images=300)
     seen = seen_in(folder, split_seed=0)
     assert (len(seen.hashes), seen.n_images) == (100, 480)
     was_seen, tested = split_by_hand(folder, seed=1)

@@ -16,9 +16,9 @@ def write_folder(folder: Path, highest: float, dtype: Any = np.uint16) -> Path:
     """Two classes of ten images whose levels are evenly spread from 0 to at most the
     highest, for each split.
     """
-    for part in ("train", "val", "test"):
+    for split in ("train", "val", "test"):
         for name in "ab":
-            (folder / part / name).mkdir(parents=True, exist_ok=True)
+            (folder / split / name).mkdir(parents=True, exist_ok=True)
             for number in range(10):
                 values = (
                     np.linspace(0, highest * (number + 1) / 10, 64)
@@ -27,7 +27,7 @@ def write_folder(folder: Path, highest: float, dtype: Any = np.uint16) -> Path:
                 )
                 Image.fromarray(values).save(
                     folder
-                    / part
+                    / split
                     / name
                     / f"{number}.{'tif' if dtype == np.float32 else 'png'}"
                 )
@@ -62,9 +62,9 @@ def test_pixels_are_on_the_scale_of_their_type_or_on_the_given_one(
             config_of(folder, levels=levels, stream=True, workers=0)
         ).train.once(100)
         assert np.array_equal(streamed[:, 0].numpy(), pixels)
-    for text in ("0", "5,5", "9,1", "0,inf", "a,b", "1,2,3"):
+    for bad_levels in ("0", "5,5", "9,1", "0,inf", "a,b", "1,2,3"):
         with pytest.raises(SettingsError, match="levels"):
-            config_of(tmp_path, levels=text)
+            config_of(tmp_path, levels=bad_levels)
 
 
 def test_scales_that_leave_nothing_to_see_are_refused_with_the_option(

@@ -23,14 +23,16 @@ from hba.errors import DataError
 # The same as in memory.
 
 
-@pytest.mark.parametrize(("workers", "kind"), [(0, "png"), (0, "jpg"), (2, "png")])
+@pytest.mark.parametrize(
+    ("workers", "file_format"), [(0, "png"), (0, "jpg"), (2, "png")]
+)
 def test_batches_are_those_of_images_in_memory(
-    tmp_path: Path, workers: int, kind: str
+    tmp_path: Path, workers: int, file_format: str
 ) -> None:
-    write_folder(tmp_path, 10, kind)
+    write_folder(tmp_path, 10, file_format)
     data = streamed(tmp_path, workers)
     memory = kept(tmp_path)
-    streams = [BatchStream(one, 6, seed=3) for one in (data, memory)]
+    streams = [BatchStream(images, 6, seed=3) for images in (data, memory)]
     for first, second in zip(*(passes(stream, 8) for stream in streams), strict=True):
         assert torch.equal(first, second)
     read = list(data.once(6))
@@ -104,12 +106,12 @@ def test_only_what_does_not_fit_is_streamed_unless_told_otherwise(
     assert isinstance(search.train, StreamedImages)
     assert search.train.workers == default_workers()
     assert isinstance(search.val, LabelledImages)
-    for stream, kind in ((True, StreamedImages), (False, LabelledImages)):
-        told = load_search_data(
+    for stream, image_class in ((True, StreamedImages), (False, LabelledImages)):
+        loaded = load_search_data(
             config.model_copy(update={"stream": stream, "workers": 1})
         )
-        assert isinstance(told.train, kind)
-        assert isinstance(told.val, kind)
+        assert isinstance(loaded.train, image_class)
+        assert isinstance(loaded.val, image_class)
     evaluation = load_evaluation_data(config.model_copy(update={"stream": True}))
     assert isinstance(evaluation.train, StreamedImages)
     assert isinstance(
@@ -124,18 +126,22 @@ def test_the_fingerprint_tells_names_labels_sizes_and_files_apart(
     tmp_path: Path,
 ) -> None:
     write_folder(tmp_path / "a", 5)
-    found = {streamed(tmp_path / "a").fingerprint()}
+    fingerprints = {streamed(tmp_path / "a").fingerprint()}
     (tmp_path / "a").rename(tmp_path / "b")
-    found.add(streamed(tmp_path / "b").fingerprint())
-    assert len(found) == 1
+    fingerprints.add(streamed(tmp_path / "b").fingerprint())
+    assert len(fingerprints) == 1
     (tmp_path / "b" / "cat" / "000.png").rename(tmp_path / "b" / "cat" / "0000.png")
-    found.add(streamed(tmp_path / "b").fingerprint())
+    fingerprints.add(streamed(tmp_path / "b").fingerprint())
     with (tmp_path / "b" / "dog" / "001.png").open("ab") as file:
         file.write(b"more")
     pool = pool_in(tmp_path / "b")
-    for one in (pool, replace(pool, image_size=SIZE + 1), pool.take(np.arange(9))):
-        found.add(StreamedImages.of(one, 0).fingerprint())
-    assert len(found) == 5
+    for other_pool in (
+        pool,
+        replace(pool, image_size=SIZE + 1),
+        pool.take(np.arange(9)),
+    ):
+        fingerprints.add(StreamedImages.of(other_pool, 0).fingerprint())
+    assert len(fingerprints) == 5
 
 
 # Files that cannot be read.
@@ -171,7 +177,7 @@ def test_broken_images_are_found_first_and_left_out_as_from_memory(
     memory = pool.read()
     assert [item.path for item in data.left_out] == list(map(str, broken))
     assert data.left_out == memory.left_out == data.to(torch.device("cpu")).left_out
-    streams = [BatchStream(one, 6, seed=3) for one in (data, memory)]
+    streams = [BatchStream(images, 6, seed=3) for images in (data, memory)]
     for first, second in zip(*(passes(stream, 4) for stream in streams), strict=True):
         assert torch.equal(first, second)
     for path in tmp_path.rglob("*.png"):

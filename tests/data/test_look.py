@@ -30,39 +30,47 @@ def look_at(data: Path | str, **settings: Any) -> Look:
     return look(DataConfig.make({"data": str(data), "image_size": 8, **settings}))
 
 
-def labelled(images: np.ndarray, labels: np.ndarray) -> LabelledImages:
+def to_labelled_images(images: np.ndarray, labels: np.ndarray) -> LabelledImages:
     return LabelledImages(torch.from_numpy(images), torch.from_numpy(labels))
 
 
-def copied_names(found: Look) -> set[tuple[str, str, str]]:
-    return {(Path(one).name, Path(other).name, why) for one, other, why in found.copies}
+def copied_names(summary: Look) -> set[tuple[str, str, str]]:
+    return {
+        (Path(first).name, Path(other).name, why)
+        for first, other, why in summary.copies
+    }
 
 
-@pytest.mark.parametrize("kind", ["folder", "prepared", *WRITERS])
-def test_each_format_has_the_same_look(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("data_format", ["folder", "prepared", *WRITERS])
+def test_each_format_has_the_same_look(data_format: str, tmp_path: Path) -> None:
     """12x10 pixels; prepared ones have 8x8. A test split of arrays is not compared."""
     shown = write_images(tmp_path, SPLIT)
     shutil.copy(tmp_path / shown[0].path, tmp_path / shown[5].path)
     shutil.copy(tmp_path / shown[1].path, tmp_path / shown[-12].path)
-    if kind == "folder":
+    if data_format == "folder":
         data = tmp_path
-    elif kind == "prepared":
+    elif data_format == "prepared":
         data = prepare(tmp_path, tmp_path.with_name("prepared"), image_size=8).folder
     else:
-        data = WRITERS[kind](tmp_path, shown)
-    found = look_at(data)
-    assert found.class_names == CLASSES
-    assert found.counts == (7, 7, 7, 7)
-    assert found.noun == "classes"
-    assert (found.n_train, found.n_val, found.n_test, found.has_own_test) == (
+        data = WRITERS[data_format](tmp_path, shown)
+    summary = look_at(data)
+    assert summary.class_names == CLASSES
+    assert summary.counts == (7, 7, 7, 7)
+    assert summary.noun == "classes"
+    assert (summary.n_train, summary.n_val, summary.n_test, summary.has_own_test) == (
         28,
         8,
         12,
         True,
     )
-    assert (found.side, found.is_grey) == (8 if kind == "prepared" else 10, False)
-    whys = [why for *_, why in found.copies]
-    assert whys == (["two classes"] if kind == "npz" else ["two classes", "two splits"])
+    assert (summary.side, summary.is_grey) == (
+        8 if data_format == "prepared" else 10,
+        False,
+    )
+    whys = [why for *_, why in summary.copies]
+    assert whys == (
+        ["two classes"] if data_format == "npz" else ["two classes", "two splits"]
+    )
 
 
 def test_planted_copies_are_found_and_nothing_else(tmp_path: Path) -> None:
@@ -92,15 +100,15 @@ def test_planted_copies_are_found_and_nothing_else(tmp_path: Path) -> None:
         shutil.copy(
             tmp_path / "cat" / f"{number}.bmp", tmp_path / "dog" / f"copy-{number}.bmp"
         )
-    found = look_at(tmp_path)
-    assert (len(found.copies), found.n_copies) == (20, 25)
+    summary = look_at(tmp_path)
+    assert (len(summary.copies), summary.n_copies) == (20, 25)
     expected = {
         (f"{number}.bmp", f"copy-{number}.bmp", "two classes")
         for number in range(0, 50, 2)
     }
-    assert {(*sorted(names), why) for *names, why in copied_names(found)} < expected
-    assert "25 pairs of copies" in found.sentences[-1]
-    assert found.sentences[-1].endswith("and 22 more")
+    assert {(*sorted(names), why) for *names, why in copied_names(summary)} < expected
+    assert "25 pairs of copies" in summary.sentences[-1]
+    assert summary.sentences[-1].endswith("and 22 more")
 
 
 def test_uneven_classes_are_said(tmp_path: Path) -> None:
@@ -110,9 +118,9 @@ def test_uneven_classes_are_said(tmp_path: Path) -> None:
             Image.new("RGB", (4 + number, 40), (number, 0, 9)).save(
                 tmp_path / name / f"{number}.png"
             )
-    found = look_at(tmp_path)
-    assert found.counts == (4, 24)
-    assert any("4 of cat, but 24 of dog" in one for one in found.sentences)
+    summary = look_at(tmp_path)
+    assert summary.counts == (4, 24)
+    assert any("4 of cat, but 24 of dog" in sentence for sentence in summary.sentences)
 
 
 def test_no_test_image_in_a_file_is_opened_unless_it_may_be_a_copy(
@@ -128,23 +136,29 @@ def test_images_in_memory_have_a_look() -> None:
     random = np.random.default_rng(0)
     images = random.integers(0, 256, (12, 9, 16, 1), dtype=np.uint8)
     images[11] = images[0]
-    first = labelled(images[:8], np.arange(8) % 2)
-    last = labelled(images[8:], np.arange(4) % 2)
-    found = look(DataConfig(), data=EvaluationData("noise", ("a", "b"), first, last))
-    assert (found.name, found.n_train, found.n_test, found.side, found.is_grey) == (
+    first = to_labelled_images(images[:8], np.arange(8) % 2)
+    last = to_labelled_images(images[8:], np.arange(4) % 2)
+    summary = look(DataConfig(), data=EvaluationData("noise", ("a", "b"), first, last))
+    assert (
+        summary.name,
+        summary.n_train,
+        summary.n_test,
+        summary.side,
+        summary.is_grey,
+    ) == (
         "noise",
         8,
         4,
         9,
         True,
     )
-    assert (found.n_copies, found.copies[0][2], found.has_own_test) == (
+    assert (summary.n_copies, summary.copies[0][2], summary.has_own_test) == (
         1,
         "two classes",
         True,
     )
-    found = look(DataConfig(), data=SearchData("noise", ("a", "b"), first, last))
-    assert (found.n_train, found.n_val, found.n_test, found.counts) == (
+    summary = look(DataConfig(), data=SearchData("noise", ("a", "b"), first, last))
+    assert (summary.n_train, summary.n_val, summary.n_test, summary.counts) == (
         12,
         4,
         None,
@@ -154,27 +168,29 @@ def test_images_in_memory_have_a_look() -> None:
         (image, label) for image, label in zip(first.images, [0, 1] * 4, strict=True)
     ]
     for data, n_test in ((pairs, None), ((pairs, pairs[:3]), 3)):
-        found = look(DataConfig(image_size=8), data=data)
-        assert (found.n_train, found.n_test, found.has_own_test) == (
+        summary = look(DataConfig(image_size=8), data=data)
+        assert (summary.n_train, summary.n_test, summary.has_own_test) == (
             8,
             n_test,
             n_test is not None,
         )
-    several = labelled(images, np.eye(3, dtype=int)[np.arange(12) % 3] | [0, 0, 1])
-    found = look(
+    several = to_labelled_images(
+        images, np.eye(3, dtype=int)[np.arange(12) % 3] | [0, 0, 1]
+    )
+    summary = look(
         DataConfig(), data=SearchData("noise", ("a", "b", "c"), several, several)
     )
-    assert found.noun == "labels"
-    assert found.counts == (8, 8, 24)
+    assert summary.noun == "labels"
+    assert summary.counts == (8, 8, 24)
 
 
 def test_data_sets_by_name_have_a_look() -> None:
-    found = look_at("digits")
+    summary = look_at("digits")
     assert (
-        found.n_train,
-        found.n_test,
-        found.has_own_test,
-        found.side,
-        found.is_grey,
+        summary.n_train,
+        summary.n_test,
+        summary.has_own_test,
+        summary.side,
+        summary.is_grey,
     ) == (700, 1097, False, 8, True)
     assert load_search_data(DataConfig()).test_images == 1097

@@ -144,8 +144,8 @@ def test_the_shorter_side_is_resized_and_the_middle_is_left_as_by_torchvision(
         pixels = np.random.default_rng(0).integers(
             0, 256, (size[1], size[0], 3), dtype=np.uint8
         )
-        found = read_image(save(tmp_path / "a.png", Image.fromarray(pixels)), 16)
-        assert torch.equal(found, documented(Image.fromarray(pixels))), size
+        image = read_image(save(tmp_path / "a.png", Image.fromarray(pixels)), 16)
+        assert torch.equal(image, documented(Image.fromarray(pixels))), size
 
 
 def test_large_jpegs_are_decoded_at_a_reduced_size_to_the_same_levels(
@@ -192,12 +192,12 @@ def png_with_transparent_color(
     tRNS chunk with one color.
     """
 
-    def chunk(kind: bytes, content: bytes) -> bytes:
+    def chunk(chunk_type: bytes, content: bytes) -> bytes:
         return (
             struct.pack(">I", len(content))
-            + kind
+            + chunk_type
             + content
-            + struct.pack(">I", zlib.crc32(kind + content))
+            + struct.pack(">I", zlib.crc32(chunk_type + content))
         )
 
     width = rows.shape[1] * 8 // (bits * len(color))
@@ -212,7 +212,7 @@ def png_with_transparent_color(
     )
     path.write_bytes(
         b"\x89PNG\r\n\x1a\n"
-        + b"".join(chunk(*one) for one in (*chunks, (b"IEND", b"")))
+        + b"".join(chunk(*arguments) for arguments in (*chunks, (b"IEND", b"")))
     )
     return path
 
@@ -232,14 +232,14 @@ def test_a_transparent_color_of_any_depth_becomes_white(tmp_path: Path) -> None:
                 np.unpackbits(rows[..., None], axis=-1)[..., -bits:].reshape(8, -1),
                 axis=-1,
             )
-        found = read_image(
+        image = read_image(
             png_with_transparent_color(tmp_path / "a.png", rows, bits, see_through), 8
         )
         expected = [round(255 * level / most) for level in opaque] * (3 // n_channels)
-        assert found[:, :4].unique().tolist() == [255], (bits, n_channels)
+        assert image[:, :4].unique().tolist() == [255], (bits, n_channels)
         assert (
-            found[:, 4:].amin(dim=(1, 2)).tolist()
-            == found[:, 4:].amax(dim=(1, 2)).tolist()
+            image[:, 4:].amin(dim=(1, 2)).tolist()
+            == image[:, 4:].amax(dim=(1, 2)).tolist()
             == expected
         )
 

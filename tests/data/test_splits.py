@@ -39,9 +39,9 @@ def source_of(
     )
 
 
-def counts_in(source: Source, part: Pool) -> np.ndarray:
-    assert np.array_equal(part.labels, source.train.labels[part.numbers])
-    return np.bincount(part.labels, minlength=len(source.class_names))
+def counts_in(source: Source, pool: Pool) -> np.ndarray:
+    assert np.array_equal(pool.labels, source.train.labels[pool.numbers])
+    return np.bincount(pool.labels, minlength=len(source.class_names))
 
 
 def parts_of(splits: Splits) -> list[Pool]:
@@ -49,7 +49,7 @@ def parts_of(splits: Splits) -> list[Pool]:
 
 
 def numbers_of(*parts: Pool) -> list[int]:
-    return [number for part in parts for number in part.numbers.tolist()]
+    return [number for pool in parts for number in pool.numbers.tolist()]
 
 
 @st.composite
@@ -73,7 +73,7 @@ def test_parts_are_disjoint_exact_in_size_and_hold_every_class(
     together = numbers_of(*parts_of(splits))
     assert len(set(together)) == len(together)
     assert set(together) <= set(range(len(source.train)))
-    assert all(counts_in(source, part).min() >= 1 for part in parts_of(splits))
+    assert all(counts_in(source, pool).min() >= 1 for pool in parts_of(splits))
 
 
 @EXAMPLES
@@ -83,15 +83,15 @@ def test_by_default_a_fifth_is_test_a_fifth_of_the_rest_validation_the_rest_trai
 ) -> None:
     source = source_of(counts, own_test=own_test)
     splits = split(source, None, None, seed)
-    n = sum(counts)
+    n_images = sum(counts)
     n_classes = len(counts)
-    n_test = 0 if own_test else max(n_classes, round(n / 5))
-    n_val = max(n_classes, round((n - n_test) / 5))
+    n_test = 0 if own_test else max(n_classes, round(n_images / 5))
+    n_val = max(n_classes, round((n_images - n_test) / 5))
     parts = [splits.train, splits.val] if own_test else parts_of(splits)
-    assert [len(part) for part in parts] == [n - n_test - n_val, n_val, n_test][
+    assert [len(pool) for pool in parts] == [n_images - n_test - n_val, n_val, n_test][
         : len(parts)
     ]
-    assert sorted(numbers_of(*parts)) == list(range(n))
+    assert sorted(numbers_of(*parts)) == list(range(n_images))
 
 
 @EXAMPLES
@@ -130,8 +130,8 @@ def test_every_part_has_the_classes_in_their_shares_to_within_one_image(
     source = source_of(counts)
     shares = np.array(counts) / sum(counts)
     splits = split(source, train_size, val_size, 3)
-    for part in parts_of(splits):
-        assert np.abs(counts_in(source, part) - len(part) * shares).max() <= 1
+    for pool in parts_of(splits):
+        assert np.abs(counts_in(source, pool) - len(pool) * shares).max() <= 1
 
 
 def test_a_class_with_too_few_images_is_named_with_what_it_has_and_needs() -> None:
@@ -141,9 +141,11 @@ def test_a_class_with_too_few_images_is_named_with_what_it_has_and_needs() -> No
         ([3, 3, 3], False, ["train", "test"]),
         ([3, 3, 3], True, ["train"]),
     ):
-        n = len(parts) - 1
+        n_too_few = len(parts) - 1
         with pytest.raises(DataError, match=r"class 1.*pictures") as raised:
-            split(source_of([9, n, 8], val=val, own_test=own_test), None, None, 0)
+            split(
+                source_of([9, n_too_few, 8], val=val, own_test=own_test), None, None, 0
+            )
         assert re.findall("train|val|test", str(raised.value)) == parts
 
 

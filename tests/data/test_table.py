@@ -52,7 +52,7 @@ def labels_of(data: Path, **settings: Any) -> dict[str, str]:
     }
 
 
-def refused(data: Path, named: str, **settings: Any) -> None:
+def check_refusal(data: Path, named: str, **settings: Any) -> None:
     with pytest.raises((DataError, SettingsError)) as raised:
         load_evaluation_data(config_of(data, **settings))
     assert len(str(raised.value).splitlines()) == 1
@@ -109,12 +109,12 @@ def test_csv_and_parquet_have_the_same_classes(place: Path) -> None:
         table.to_csv(place / "a.csv", index=False)
         table.to_parquet(place / "a.parquet")
         for name in ("a.csv", "a.parquet"):
-            if any(one % 1 for one in labels):
-                refused(place / name, "21.5")
+            if any(label % 1 for label in labels):
+                check_refusal(place / name, "21.5")
             else:
                 expected = {
-                    path: str(round(one))
-                    for (path, _), one in zip(ROWS, column, strict=True)
+                    path: str(round(label))
+                    for (path, _), label in zip(ROWS, column, strict=True)
                 }
                 assert labels_of(place / name) == expected
 
@@ -143,15 +143,18 @@ def test_classes_that_are_nearly_equal_are_named(place: Path) -> None:
         data = written(
             place,
             csv_of(
-                [(path, one if one[0] == '"' else f'"{one}"') for path, one in rows]
+                [
+                    (path, label if label[0] == '"' else f'"{label}"')
+                    for path, label in rows
+                ]
             ),
         )
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             assert len(find_source(config_of(data)).class_names) == n_classes
-        told = [str(one.message) for one in caught]
-        assert len(told) == (named is not None), labels
-        assert named is None or named in told[0]
+        messages = [str(warning.message) for warning in caught]
+        assert len(messages) == (named is not None), labels
+        assert named is None or named in messages[0]
 
 
 def test_names_without_folder_and_ending_are_files_by_two_options(place: Path) -> None:
@@ -165,7 +168,7 @@ def test_names_without_folder_and_ending_are_files_by_two_options(place: Path) -
         assert labels_of(
             data, image_folder="images", image_ending=ending, **columns
         ) == dict(ROWS)
-    refused(data, "--image-folder", **columns)
+    check_refusal(data, "--image-folder", **columns)
     pandas.DataFrame({"path": [7, 8], "label": ["a", "b"]}).to_parquet(
         place / "numbers.parquet"
     )
@@ -175,7 +178,7 @@ def test_names_without_folder_and_ending_are_files_by_two_options(place: Path) -
         "7.png": "a",
         "8.png": "b",
     }
-    refused(place, "a.csv")
+    check_refusal(place, "a.csv")
 
 
 def test_accents_of_paths_and_columns_may_have_another_form_than_files(
@@ -185,8 +188,8 @@ def test_accents_of_paths_and_columns_may_have_another_form_than_files(
     for path, _ in ROWS:
         (place / path).rename(place / f"caf\u00e9 {path}")
     data = written(place, csv_of(rows, "path,cate\u0301gorie"))
-    found = labels_of(data, label_column="cat\u00e9gorie")
-    assert found == {f"caf\u00e9 {path}": label for path, label in ROWS}
+    labels = labels_of(data, label_column="cat\u00e9gorie")
+    assert labels == {f"caf\u00e9 {path}": label for path, label in ROWS}
 
 
 def test_splits_are_those_of_the_column_and_may_lack_a_class(place: Path) -> None:
@@ -202,16 +205,16 @@ def test_splits_are_those_of_the_column_and_may_lack_a_class(place: Path) -> Non
         search.test_images,
     ) == (6, 4, 1, 0)
     assert len(labels_of(data, split_column="none")) == 11
-    refused(
+    check_refusal(
         written(place, csv_of([(*row, "extra") for row in ROWS], "path,label,split")),
         "'extra'",
     )
-    refused(
+    check_refusal(
         written(place, csv_of([(*row, "holdout") for row in ROWS], "path,label,split")),
         "'holdout'",
     )
     rows[-1] = (ROWS[10][0], "emu", "test")
-    refused(written(place, csv_of(rows, "path,label,split")), "'emu'")
+    check_refusal(written(place, csv_of(rows, "path,label,split")), "'emu'")
 
 
 def test_tables_that_cannot_be_used_are_refused_by_what_is_wrong(place: Path) -> None:
@@ -230,9 +233,9 @@ def test_tables_that_cannot_be_used_are_refused_by_what_is_wrong(place: Path) ->
         (csv_of([(*row, "x") for row in ROWS], "path,label,label"), "--label-column"),
         (csv_of(ROWS).replace(ROWS[3][0], f'"{ROWS[3][0]}') + 'x",cat\n', "quotation"),
     ):
-        refused(written(place, content), named)
-    refused(written(place, csv_of(ROWS)), "'labels'", label_column="labels")
-    refused(
+        check_refusal(written(place, content), named)
+    check_refusal(written(place, csv_of(ROWS)), "'labels'", label_column="labels")
+    check_refusal(
         written(place, csv_of([*ROWS, ("none.png", "cat")])),
         "none.png",
         skip_broken=False,
@@ -248,12 +251,12 @@ def test_tables_that_cannot_be_used_are_refused_by_what_is_wrong(place: Path) ->
         pandas.DataFrame(
             {"path": [path for path, _ in ROWS], "label": labels}
         ).to_parquet(place / "b.parquet")
-        refused(place / "b.parquet", named, label_separator=separator)
-    refused(written(place, b"PAR1 and no more", "c.parquet"), "c.parquet")
-    saved(place, datasets.ClassLabel(names=["a", "b"]), [0, 1] * 6).to_parquet(
+        check_refusal(place / "b.parquet", named, label_separator=separator)
+    check_refusal(written(place, b"PAR1 and no more", "c.parquet"), "c.parquet")
+    make_dataset(place, datasets.ClassLabel(names=["a", "b"]), [0, 1] * 6).to_parquet(
         place / "d.parquet"
     )
-    refused(place / "d.parquet", "save_to_disk")
+    check_refusal(place / "d.parquet", "save_to_disk")
 
 
 # Several labels of an image.
@@ -276,12 +279,16 @@ def test_a_cell_has_the_labels_between_separators_and_an_empty_one_has_none(
     settings = {"label_separator": ";"}
     source = find_source(config_of(data, **settings))
     assert source.class_names == ("cat", "dog", "emu")
-    found = {}
+    labels_by_name = {}
     for number, row in zip(source.train.numbers, source.train.labels, strict=True):
         name = Path(source.train.items.name(number)).name
-        found[name] = {source.class_names[label] for label in np.flatnonzero(row)}
-    expected = [{one.strip() for one in cell.split(";")} - {""} for cell in SEVERAL]
-    assert found == dict(zip([path for path, _ in ROWS], expected, strict=True))
+        labels_by_name[name] = {
+            source.class_names[label] for label in np.flatnonzero(row)
+        }
+    expected = [{label.strip() for label in cell.split(";")} - {""} for cell in SEVERAL]
+    assert labels_by_name == dict(
+        zip([path for path, _ in ROWS], expected, strict=True)
+    )
     search = load_search_data(config_of(data, **settings))
     streamed = load_search_data(config_of(data, stream=True, workers=0, **settings))
     ((images, labels),) = streamed.train.once(100)
@@ -294,8 +301,8 @@ def test_a_cell_has_the_labels_between_separators_and_an_empty_one_has_none(
     (place / "classes.txt").write_text("cat\ndog\n")
     kept = find_source(config_of(data, classes=str(place / "classes.txt"), **settings))
     assert np.array_equal(kept.train.labels, source.train.labels[:, :2])
-    refused(data, "','", label_separator=",")
-    refused(data, "--label-separator")
+    check_refusal(data, "','", label_separator=",")
+    check_refusal(data, "--label-separator")
     for separator in ("", ";;"):
         with pytest.raises(SettingsError, match="label_separator"):
             config_of(data, label_separator=separator)
@@ -304,11 +311,13 @@ def test_a_cell_has_the_labels_between_separators_and_an_empty_one_has_none(
 # Datasets that `datasets` has saved.
 
 
-def saved(folder: Path, kind: Any, labels: Any, images: Any = None) -> Any:
+def make_dataset(
+    folder: Path, label_feature: Any, labels: Any, images: Any = None
+) -> Any:
     pictures = images or [
         Image.new("RGB", (8, 8), (10 * number, 0, 0)) for number in range(len(labels))
     ]
-    features = datasets.Features({"image": datasets.Image(), "label": kind})
+    features = datasets.Features({"image": datasets.Image(), "label": label_feature})
     return datasets.Dataset.from_dict(
         {"image": pictures, "label": labels}, features=features
     )
@@ -317,9 +326,9 @@ def saved(folder: Path, kind: Any, labels: Any, images: Any = None) -> Any:
 def test_a_class_label_keeps_its_order_and_other_labels_are_sorted(
     tmp_path: Path,
 ) -> None:
-    kind = datasets.ClassLabel(names=["z", "a"])
-    saved(tmp_path, kind, [0, 1] * 8).save_to_disk(tmp_path / "a")
-    saved(tmp_path, datasets.Value("string"), ["z", "a"] * 8).rename_column(
+    label_feature = datasets.ClassLabel(names=["z", "a"])
+    make_dataset(tmp_path, label_feature, [0, 1] * 8).save_to_disk(tmp_path / "a")
+    make_dataset(tmp_path, datasets.Value("string"), ["z", "a"] * 8).rename_column(
         "label", "species"
     ).save_to_disk(tmp_path / "b")
     first = find_source(config_of(tmp_path / "a"))
@@ -332,34 +341,35 @@ def test_a_class_label_keeps_its_order_and_other_labels_are_sorted(
     ]
     assert images.labels.tolist() == [0] * 8 + [1] * 8
     splits = datasets.DatasetDict(
-        train=saved(tmp_path, kind, [0, 1] * 4), test=saved(tmp_path, kind, [0, -1])
+        train=make_dataset(tmp_path, label_feature, [0, 1] * 4),
+        test=make_dataset(tmp_path, label_feature, [0, -1]),
     )
     splits.save_to_disk(tmp_path / "c")
     assert len(load_search_data(config_of(tmp_path / "c")).train) == 6
-    refused(tmp_path / "c", "number 1")
+    check_refusal(tmp_path / "c", "number 1")
 
 
 def test_saved_images_have_several_labels_by_lists_or_by_a_separator(
     tmp_path: Path,
 ) -> None:
-    kind = datasets.ClassLabel(names=["b", "a"])
-    saved(tmp_path, datasets.Sequence(kind), [[0], [1]] * 8).save_to_disk(
-        tmp_path / "one-hot"
-    )
-    refused(tmp_path / "one-hot", "exactly one")
-    saved(tmp_path, datasets.Sequence(kind), [[0, 1], [1], [], [0]] * 5).save_to_disk(
-        tmp_path / "lists"
-    )
-    saved(tmp_path, datasets.Value("string"), ["b;a", "a", "", "b"] * 5).save_to_disk(
-        tmp_path / "texts"
-    )
+    label_feature = datasets.ClassLabel(names=["b", "a"])
+    make_dataset(
+        tmp_path, datasets.Sequence(label_feature), [[0], [1]] * 8
+    ).save_to_disk(tmp_path / "one-hot")
+    check_refusal(tmp_path / "one-hot", "exactly one")
+    make_dataset(
+        tmp_path, datasets.Sequence(label_feature), [[0, 1], [1], [], [0]] * 5
+    ).save_to_disk(tmp_path / "lists")
+    make_dataset(
+        tmp_path, datasets.Value("string"), ["b;a", "a", "", "b"] * 5
+    ).save_to_disk(tmp_path / "texts")
     for name, classes, settings in (
         ("lists", ("b", "a"), {}),
         ("texts", ("a", "b"), {"label_separator": ";"}),
     ):
         source = find_source(config_of(tmp_path / name, **settings))
         assert source.class_names == classes
-        by_name = source.train.labels[:4][:, [classes.index(one) for one in "ab"]]
+        by_name = source.train.labels[:4][:, [classes.index(name) for name in "ab"]]
         assert np.array_equal(by_name, [[1, 1], [1, 0], [0, 0], [0, 1]])
         assert len(load_search_data(config_of(tmp_path / name, **settings)).train) == 13
 
@@ -367,51 +377,60 @@ def test_saved_images_have_several_labels_by_lists_or_by_a_separator(
 def test_other_splits_and_a_test_split_without_labels_are_left_out_and_named(
     tmp_path: Path,
 ) -> None:
-    kind = datasets.ClassLabel(names=["a", "b"])
-    part = saved(tmp_path, kind, [0, 1] * 10)
-    datasets.DatasetDict(train=part, test=part, extra=part).save_to_disk(
+    label_feature = datasets.ClassLabel(names=["a", "b"])
+    split = make_dataset(tmp_path, label_feature, [0, 1] * 10)
+    datasets.DatasetDict(train=split, test=split, extra=split).save_to_disk(
         tmp_path / "extra"
     )
-    datasets.DatasetDict(train=part, test=saved(tmp_path, kind, [-1] * 6)).save_to_disk(
-        tmp_path / "hidden"
-    )
+    datasets.DatasetDict(
+        train=split, test=make_dataset(tmp_path, label_feature, [-1] * 6)
+    ).save_to_disk(tmp_path / "hidden")
     for name, n_test, named in (("extra", 20, "extra"), ("hidden", 4, "no labels")):
         evaluation = load_evaluation_data(config_of(tmp_path / name))
         assert evaluation.n_test == n_test
-        assert any(named in one for one in evaluation.facts), evaluation.facts
+        assert any(named in fact for fact in evaluation.facts), evaluation.facts
         assert load_search_data(config_of(tmp_path / name)).facts == evaluation.facts
 
 
 def test_saved_datasets_that_cannot_be_used_are_refused_by_what_is_wrong(
     tmp_path: Path,
 ) -> None:
-    kind = datasets.ClassLabel(names=["a", "b"])
+    label_feature = datasets.ClassLabel(names=["a", "b"])
     parts = datasets.DatasetDict(
-        train=saved(tmp_path, kind, [0, 1]), holdout=saved(tmp_path, kind, [0])
+        train=make_dataset(tmp_path, label_feature, [0, 1]),
+        holdout=make_dataset(tmp_path, label_feature, [0]),
     )
-    several = saved(tmp_path, datasets.Sequence(kind), [[0, 1], [1]])
-    for case, (made, named) in enumerate(
+    several = make_dataset(tmp_path, datasets.Sequence(label_feature), [[0, 1], [1]])
+    for case, (dataset, named) in enumerate(
         (
-            (saved(tmp_path, datasets.Value("float32"), [0.5, 1.0]), "0.5"),
-            (saved(tmp_path, kind, [0, None]), "number 1"),
-            (saved(tmp_path, kind, [0, 1]).remove_columns("image"), "--path-column"),
-            (saved(tmp_path, kind, [0, 1]).remove_columns("label"), "--label-column"),
+            (make_dataset(tmp_path, datasets.Value("float32"), [0.5, 1.0]), "0.5"),
+            (make_dataset(tmp_path, label_feature, [0, None]), "number 1"),
+            (
+                make_dataset(tmp_path, label_feature, [0, 1]).remove_columns("image"),
+                "--path-column",
+            ),
+            (
+                make_dataset(tmp_path, label_feature, [0, 1]).remove_columns("label"),
+                "--label-column",
+            ),
             (parts, "'holdout'"),
         )
     ):
-        made.save_to_disk(tmp_path / str(case))
-        refused(tmp_path / str(case), named)
+        dataset.save_to_disk(tmp_path / str(case))
+        check_refusal(tmp_path / str(case), named)
     several.save_to_disk(tmp_path / "several")
-    refused(tmp_path / "several", "--label-separator", label_separator=";")
-    saved(tmp_path, kind, [0, 1]).save_to_disk(tmp_path / "broken")
+    check_refusal(tmp_path / "several", "--label-separator", label_separator=";")
+    make_dataset(tmp_path, label_feature, [0, 1]).save_to_disk(tmp_path / "broken")
     for path in (tmp_path / "broken").glob("*.arrow"):
         path.write_bytes(b"nothing")
-    refused(tmp_path / "broken", "broken")
+    check_refusal(tmp_path / "broken", "broken")
     pictures = [
         {"bytes": b"no image", "path": "1.png"},
         *[Image.new("RGB", (8, 8))] * 15,
     ]
-    saved(tmp_path, kind, [0, 1] * 8, pictures).save_to_disk(tmp_path / "one")
+    make_dataset(tmp_path, label_feature, [0, 1] * 8, pictures).save_to_disk(
+        tmp_path / "one"
+    )
     with pytest.raises(DataError, match="number 0"):
         find_source(config_of(tmp_path / "one", skip_broken=False)).train.read()
     assert (
@@ -485,7 +504,7 @@ def test_labels_of_bytes_are_text(tmp_path: Path) -> None:
 
 def test_other_sizes_are_resized_as_pil_resizes_a_grey_image(tmp_path: Path) -> None:
     images = noise(20, 16, 16, 4)
-    found = (
+    source = (
         find_source(config_of(npz(tmp_path, images=images, labels=[0, 1] * 10)))
         .train.take(np.array([0]))
         .read()
@@ -494,7 +513,7 @@ def test_other_sizes_are_resized_as_pil_resizes_a_grey_image(tmp_path: Path) -> 
         expected = Image.fromarray(images[0, ..., channel]).resize(
             (8, 8), Image.Resampling.BILINEAR
         )
-        assert np.array_equal(found.images[0, channel].numpy(), np.asarray(expected))
+        assert np.array_equal(source.images[0, channel].numpy(), np.asarray(expected))
 
 
 def test_arrays_that_cannot_be_used_are_refused_by_what_is_wrong(
@@ -526,8 +545,8 @@ def test_arrays_that_cannot_be_used_are_refused_by_what_is_wrong(
         ({"images": images, "labels": np.arange(60).reshape(20, 3)}, "0 and 1"),
         ({"images": images, "labels": np.eye(2, dtype=int)[labels]}, "one-hot"),
     ):
-        refused(npz(tmp_path, **arrays), named)
+        check_refusal(npz(tmp_path, **arrays), named)
     (tmp_path / "a.npz").write_bytes(
         npz(tmp_path, images=images, labels=labels).read_bytes()[:-5]
     )
-    refused(tmp_path / "a.npz", "a.npz")
+    check_refusal(tmp_path / "a.npz", "a.npz")

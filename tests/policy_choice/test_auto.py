@@ -52,10 +52,10 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     train = two_sides(80, seed=0)
     test = two_sides(40, seed=1)
     arrays: dict[str, Any] = {}
-    for name, one in (("train", train), ("test", test)):
+    for name, split in (("train", train), ("test", test)):
         arrays |= {
-            f"{name}_images": one.images.permute(0, 2, 3, 1).numpy(),
-            f"{name}_labels": one.labels.numpy(),
+            f"{name}_images": split.images.permute(0, 2, 3, 1).numpy(),
+            f"{name}_labels": split.labels.numpy(),
         }
     np.savez(file, **arrays)
     return file
@@ -89,9 +89,9 @@ def test_a_flip_that_exchanges_the_classes_is_in_no_row_and_not_in_the_answer(
     assert not {"photo", "overhead"} & {row["name"] for row in run.record.rows}
     names = run.policy.space.names
     flips = [
-        run.policy.values[:, names.index(one)].max()
-        for one in names
-        if one == "HorizontalFlip.probability"
+        run.policy.values[:, names.index(name)].max()
+        for name in names
+        if name == "HorizontalFlip.probability"
     ]
     assert max(flips, default=0.0) == 0.0
     assert run.results is not None
@@ -102,11 +102,11 @@ def test_a_flip_that_exchanges_the_classes_is_in_no_row_and_not_in_the_answer(
 def test_the_chosen_row_has_the_least_loss_of_those_with_all_seeds(
     run: hba.AutoResult,
 ) -> None:
-    found = {row["name"]: row["losses"] for row in run.record.rows}
-    most = max(map(len, found.values()))
+    losses_by_row = {row["name"]: row["losses"] for row in run.record.rows}
+    most = max(map(len, losses_by_row.values()))
     means = {
         name: np.mean([*losses.values()])
-        for name, losses in found.items()
+        for name, losses in losses_by_row.items()
         if len(losses) == most
     }
     best = min(means, key=lambda name: means[name])
@@ -153,12 +153,12 @@ def test_the_run_leaves_a_policy_a_network_a_pipeline_and_a_page(
     "error",
     [RunError("no space left"), OSError(28, "No space left"), KeyboardInterrupt()],
 )
-@pytest.mark.parametrize("part", ["write_policy", "copy_file", "write_report"])
+@pytest.mark.parametrize("function_name", ["write_policy", "copy_file", "write_report"])
 def test_a_file_that_cannot_be_written_costs_neither_the_answer_nor_the_other_files(
     run: hba.AutoResult,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    part: str,
+    function_name: str,
     error: BaseException,
 ) -> None:
     folder = tmp_path / "run"
@@ -174,12 +174,14 @@ def test_a_file_that_cannot_be_written_costs_neither_the_answer_nor_the_other_fi
     def fail(*_: Any) -> None:
         raise error
 
-    monkeypatch.setattr(sys.modules[finished.__module__], part, fail)
+    monkeypatch.setattr(sys.modules[finished.__module__], function_name, fail)
     with pytest.warns(HbaWarning, match="--resume"):
-        found = finished(phases.AutoRun(folder, run.record, AutoCallback(), {}, None))
-    assert found.answer == run.answer
+        finished_run = finished(
+            phases.AutoRun(folder, run.record, AutoCallback(), {}, None)
+        )
+    assert finished_run.answer == run.answer
     assert {name for name in files.values() if not (folder / name).exists()} == {
-        files[part]
+        files[function_name]
     }
 
 
@@ -226,7 +228,7 @@ def test_a_run_that_is_killed_anywhere_has_the_same_answer_after_it_resumes(
     for number in range(8):
         folder = tmp_path / f"{number}"
         kills = 0
-        how: dict[str, Any] = {
+        options: dict[str, Any] = {
             **SETTINGS,
             "resume": False,
             "budget_seconds": BUDGET,
@@ -237,12 +239,12 @@ def test_a_run_that_is_killed_anywhere_has_the_same_answer_after_it_resumes(
                 callback = Stops(
                     int(random.integers(1, total)) if kills < 3 else 10**9, Killed
                 )
-                found = hba.auto(images, out=folder, callback=callback, **how)
+                resumed = hba.auto(images, out=folder, callback=callback, **options)
                 break
             except Killed:
                 kills += 1
-                how = {"resume": True}
-        assert numbers(found) == numbers(run)
+                options = {"resume": True}
+        assert numbers(resumed) == numbers(run)
 
 
 @pytest.mark.slow
@@ -258,13 +260,13 @@ def test_a_training_of_the_contest_goes_on_from_its_checkpoint(
             if seen.count("contest") == 7:
                 raise Killed
 
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         "budget_seconds": BUDGET,
         "jobs": 1,
         "callback": KillsInContest(),
     }
     with pytest.raises(Killed):
-        hba.auto(images, out=tmp_path / "run", **how, **SETTINGS)
+        hba.auto(images, out=tmp_path / "run", **options, **SETTINGS)
     assert [*(tmp_path / "run" / "contest").rglob("*.pt")]
     assert numbers(hba.auto(images, out=tmp_path / "run", resume=True)) == numbers(run)
 
@@ -287,7 +289,7 @@ def test_killed_phases_count_their_time_and_a_resumed_run_keeps_to_its_budget(
     monkeypatch.setattr(phases, "time", clock)
     monkeypatch.setattr(plan, "time", clock)
     monkeypatch.setattr(phases, "SAVE_EVERY_SECONDS", 0.01)
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         **SETTINGS,
         "budget_seconds": BUDGET,
         "jobs": 1,
@@ -310,13 +312,13 @@ def test_killed_phases_count_their_time_and_a_resumed_run_keeps_to_its_budget(
                     raise Killed
 
         with pytest.raises(Killed):
-            hba.auto(out=folder, callback=Kills(), **how)
+            hba.auto(out=folder, callback=Kills(), **options)
         assert AutoRecord.read(folder).spent == clock.now
-        how = {"resume": True}
+        options = {"resume": True}
     # No time is left: the test ends once it has a training of each row.
-    found = hba.auto(out=folder, resume=True, budget_seconds=clock.now)
-    assert found.results is not None
-    assert {len(row.seeds) for row in found.results.rows} == {1}
+    resumed = hba.auto(out=folder, resume=True, budget_seconds=clock.now)
+    assert resumed.results is not None
+    assert {len(row.seeds) for row in resumed.results.rows} == {1}
 
 
 def test_the_record_of_a_run_keeps_names_that_are_no_text(
@@ -336,13 +338,13 @@ def test_a_run_without_a_plan_begins_again(images: Path, tmp_path: Path) -> None
     with pytest.raises(RunError):
         hba.auto(out=tmp_path / "run", resume=True)
     assert not (tmp_path / "run").exists()
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         "budget_seconds": BUDGET,
         "jobs": 1,
         "callback": Stops(1, Killed),
     }
     with pytest.warns(HbaWarning), pytest.raises(Killed):
-        hba.auto(images, out=tmp_path / "run", resume=True, **how, **SETTINGS)
+        hba.auto(images, out=tmp_path / "run", resume=True, **options, **SETTINGS)
     assert AutoRecord.read(tmp_path / "run").budget_seconds == BUDGET
 
 
@@ -358,10 +360,10 @@ def test_ctrl_c_ends_a_phase_and_the_answer_is_from_what_there_is(
     class Interrupts(AutoCallback):
         def advanced(self, phase: str, done: float, total: float) -> None:
             seen.append(done / total)
-            if seen[-1] > share and not any(one > share for one in seen[:-1]):
+            if seen[-1] > share and not any(earlier > share for earlier in seen[:-1]):
                 raise KeyboardInterrupt
 
-    found = hba.auto(
+    result = hba.auto(
         images,
         out=folder,
         budget_seconds=BUDGET,
@@ -369,9 +371,9 @@ def test_ctrl_c_ends_a_phase_and_the_answer_is_from_what_there_is(
         callback=Interrupts(),
         **settings,
     )
-    assert (found.finished, len(found.record.stopped)) == (share < 0.9, 1)
-    assert found.answer
-    assert found.policy.epochs >= 1
+    assert (result.finished, len(result.record.stopped)) == (share < 0.9, 1)
+    assert result.answer
+    assert result.policy.epochs >= 1
     assert (folder / "policy.json").exists()
     assert (folder / "report.html").exists()
 
@@ -385,26 +387,28 @@ def test_ctrl_c_in_the_contest_keeps_what_its_seeds_have_chosen(
             if line.startswith("Contest on validation images, seed 1"):
                 raise KeyboardInterrupt
 
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         "budget_seconds": BUDGET,
         "jobs": 1,
         "callback": Interrupts(),
     }
-    found = hba.auto(images, out=tmp_path / "run", **how, **{**SETTINGS, "epochs": 2})
-    losses = {row["name"]: row["losses"]["0"] for row in found.record.rows}
+    result = hba.auto(
+        images, out=tmp_path / "run", **options, **{**SETTINGS, "epochs": 2}
+    )
+    losses = {row["name"]: row["losses"]["0"] for row in result.record.rows}
     best = min(losses, key=lambda name: losses[name])
-    assert found.record.stopped == ("contest",)
-    assert found.chosen == best or best == "search"
-    assert found.results is not None
-    assert found.results.rows[0].name == found.chosen
+    assert result.record.stopped == ("contest",)
+    assert result.chosen == best or best == "search"
+    assert result.results is not None
+    assert result.results.rows[0].name == result.chosen
 
 
 def test_a_run_in_memory_with_a_network_of_ones_own(tmp_path: Path) -> None:
     def pairs(seed: int) -> list[Any]:
-        one = two_sides(40, seed)
+        split = two_sides(40, seed)
         return [
             (image, int(label))
-            for image, label in zip(one.images, one.labels, strict=True)
+            for image, label in zip(split.images, split.labels, strict=True)
         ]
 
     layers = (
@@ -415,33 +419,33 @@ def test_a_run_in_memory_with_a_network_of_ones_own(tmp_path: Path) -> None:
         nn.Linear(16, 2),
     )
     settings = {
-        **{name: one for name, one in SETTINGS.items() if name != "model"},
+        **{name: value for name, value in SETTINGS.items() if name != "model"},
         "epochs": 2,
     }
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         "budget_seconds": BUDGET,
         "jobs": 1,
         "network": nn.Sequential(*layers),
     }
-    found = hba.auto((pairs(0), pairs(1)), out=tmp_path / "run", **how, **settings)
-    assert found.finished
-    assert found.answer.startswith("Use ")
+    result = hba.auto((pairs(0), pairs(1)), out=tmp_path / "run", **options, **settings)
+    assert result.finished
+    assert result.answer.startswith("Use ")
 
 
 def write_images(
-    folder: Path, classes: int, n: int, draw: Callable[[int], np.ndarray]
+    folder: Path, classes: int, n_images: int, draw: Callable[[int], np.ndarray]
 ) -> None:
     from PIL import Image
 
     for label in range(classes):
         place = folder / f"class{label}"
         place.mkdir(parents=True)
-        for number in range(n):
+        for number in range(n_images):
             Image.fromarray(draw(label)).save(place / f"{number}.png")
 
 
 @pytest.mark.parametrize(
-    ("how", "about"),
+    ("options", "about"),
     [
         ({"budget_seconds": 0.5}, "budget"),
         ({"budget_seconds": -1}, "budget_seconds"),
@@ -452,10 +456,10 @@ def write_images(
     ],
 )
 def test_what_cannot_work_is_said_before_anything_is_trained(
-    images: Path, tmp_path: Path, how: dict[str, Any], about: str
+    images: Path, tmp_path: Path, options: dict[str, Any], about: str
 ) -> None:
     with pytest.raises(HbaError, match=about):
-        hba.auto(images, out=tmp_path / "run", **{"budget_seconds": 60, **how})
+        hba.auto(images, out=tmp_path / "run", **{"budget_seconds": 60, **options})
     assert not (tmp_path / "run" / "search").exists()
 
 
@@ -474,15 +478,15 @@ def test_one_class_is_refused_and_a_few_images_a_class_are_enough(
         hba.auto(tmp_path / "one", out=tmp_path / "run-one")
     write_images(tmp_path / "few", 2, 5, draw)
     settings = {**SETTINGS, "epochs": 2, "batch_size": 4}
-    found = hba.auto(
+    result = hba.auto(
         tmp_path / "few",
         out=tmp_path / "run-few",
         budget_seconds=BUDGET,
         jobs=1,
         **settings,
     )
-    assert found.results is not None
-    assert found.results.test_images == 2
+    assert result.results is not None
+    assert result.results.test_images == 2
 
 
 def test_a_run_is_not_overwritten_and_keeps_its_settings(
@@ -580,15 +584,15 @@ def test_images_that_change_during_a_run_end_it_with_an_answer_from_what_there_i
                     )
 
     settings = {**SETTINGS, "epochs": 2, "batch_size": 4}
-    how: dict[str, Any] = {"budget_seconds": BUDGET, "jobs": 1, "callback": Adds()}
-    found = hba.auto(tmp_path / "images", out=tmp_path / "run", **how, **settings)
-    assert not found.finished
-    assert found.results is None
-    assert "images" in " ".join(found.record.notes)
+    options: dict[str, Any] = {"budget_seconds": BUDGET, "jobs": 1, "callback": Adds()}
+    result = hba.auto(tmp_path / "images", out=tmp_path / "run", **options, **settings)
+    assert not result.finished
+    assert result.results is None
+    assert "images" in " ".join(result.record.notes)
     assert (tmp_path / "run" / "policy.json").exists()
 
 
 def test_the_preset_of_a_data_set_does_not_decide_how_many_images_are_used() -> None:
     """It has 4,000 of the 50,000 images of CIFAR-10."""
-    found = SearchConfig.from_preset({**unset("cifar10"), "data": "cifar10"})
-    assert (found.train_size, found.val_size, found.epochs) == (None, None, 200)
+    config = SearchConfig.from_preset({**unset("cifar10"), "data": "cifar10"})
+    assert (config.train_size, config.val_size, config.epochs) == (None, None, 200)

@@ -41,15 +41,18 @@ def losses(
 
 
 def test_rows_clearly_behind_are_left_out_though_images_differ_more_than_rows() -> None:
-    found = losses({"worse": 0.2, "best": 0.0, "close": 0.001, "worst": 1.0})
-    assert survivors(found, 10) == ["best", "close"]
-    assert survivors(found, 1) == ["best"]
+    losses_by_row = losses({"worse": 0.2, "best": 0.0, "close": 0.001, "worst": 1.0})
+    assert survivors(losses_by_row, 10) == ["best", "close"]
+    assert survivors(losses_by_row, 1) == ["best"]
 
 
 def test_a_difference_that_changes_its_sign_with_the_seed_leaves_nobody_out() -> None:
-    found = losses({"first": 0.0, "second": 0.0}, n_seeds=2)
-    found["second"] = [found["first"][0] + 0.5, found["first"][1] - 0.4]
-    assert set(survivors(found, 10)) == {"first", "second"}
+    losses_by_row = losses({"first": 0.0, "second": 0.0}, n_seeds=2)
+    losses_by_row["second"] = [
+        losses_by_row["first"][0] + 0.5,
+        losses_by_row["first"][1] - 0.4,
+    ]
+    assert set(survivors(losses_by_row, 10)) == {"first", "second"}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -64,8 +67,12 @@ def test_of_equal_rows_few_are_left_out(seed: int) -> None:
 
 def test_a_diverged_training_is_left_out_and_the_first_of_equal_rows_is_taken() -> None:
     same = np.ones(N)
-    found = {"recipe": [same], "search": [same], "diverged": [np.full(N, DIVERGED)]}
-    assert survivors(found, 10) == ["recipe", "search"]
+    losses_by_row = {
+        "recipe": [same],
+        "search": [same],
+        "diverged": [np.full(N, DIVERGED)],
+    }
+    assert survivors(losses_by_row, 10) == ["recipe", "search"]
     assert survivors({"diverged": [np.full(N, DIVERGED)]}, 10) == ["diverged"]
 
 
@@ -93,10 +100,12 @@ def test_seeds_hold_out_parts_that_are_stratified_and_cover_all_images_once() ->
         SearchData("d", ("left", "right"), train, val), has_own_val=False
     )
     assert sorted(
-        torch.cat([one for one in held_out if one is not None]).tolist()
+        torch.cat([fold for fold in held_out if fold is not None]).tolist()
     ) == list(range(50))
     labels = torch.cat([train.labels, val.labels])
-    assert [labels[one].sum().item() for one in held_out if one is not None] == [5] * 5
+    assert [labels[fold].sum().item() for fold in held_out if fold is not None] == [
+        5
+    ] * 5
     assert len(data.train) == 50
 
 
@@ -108,19 +117,19 @@ def test_a_part_of_separate_validation_images_is_trained_on_if_the_test_does() -
     assert isinstance(data.train, LabelledImages)
     assert torch.equal(data.train.images[40:], val.images)
     held_out = [fold.tolist() for fold in folds if fold is not None]
-    assert sorted(one for fold in held_out for one in fold) == list(range(40, 50))
+    assert sorted(number for fold in held_out for number in fold) == list(range(40, 50))
     assert min(map(len, held_out)) >= 4
-    data, of_all = contest_data(images, has_own_val=True, trains_on_val=False)
-    assert of_all == [None]
+    data, fold_numbers = contest_data(images, has_own_val=True, trains_on_val=False)
+    assert fold_numbers == [None]
     assert isinstance(data.test, LabelledImages)
     assert torch.equal(data.test.images, val.images)
 
 
 def race(**gaps: float) -> RaceFindings:
     """One that takes the symmetries with gaps of 0."""
-    taken = tuple(name for name, gap in gaps.items() if gap == 0)
-    found = {name: (gap, 0.01) for name, gap in gaps.items()}
-    return RaceFindings(found, 0.15, {}, 1.0, "no group", taken, 0)
+    chosen = tuple(name for name, gap in gaps.items() if gap == 0)
+    gaps_and_errors = {name: (gap, 0.01) for name, gap in gaps.items()}
+    return RaceFindings(gaps_and_errors, 0.15, {}, 1.0, "no group", chosen, 0)
 
 
 def test_recipes_with_symmetries_that_do_not_hold_are_not_compared() -> None:
@@ -143,11 +152,11 @@ def test_symmetries_of_recipes_are_those_that_they_apply() -> None:
 
 
 def test_none_and_randaugment_always_compete_and_the_search_yields_to_equals() -> None:
-    found = RECIPES["photo"].make()
-    assert rows_of_contest(found, 3) == ("none", "randaugment", FOUND)
+    schedule = RECIPES["photo"].make()
+    assert rows_of_contest(schedule, 3) == ("none", "randaugment", FOUND)
     assert rows_of_contest(None, 3)[:2] == ("none", "randaugment")
-    assert rows_of_contest(found, 20)[-1] == FOUND
-    assert len(rows_of_contest(found, 20)) == len(RECIPES) + 1
+    assert rows_of_contest(schedule, 20)[-1] == FOUND
+    assert len(rows_of_contest(schedule, 20)) == len(RECIPES) + 1
 
 
 def test_what_was_searched_is_taken_only_where_it_is_clearly_better(
@@ -155,11 +164,11 @@ def test_what_was_searched_is_taken_only_where_it_is_clearly_better(
 ) -> None:
     random = np.random.default_rng(0)
     images = random.exponential(1.0, N)
-    for better, taken in ((0.0005, "photo"), (0.05, "search")):
-        contest = Contest.begun(["photo", "search"], tmp_path / f"{taken}.json")
+    for better, winner in ((0.0005, "photo"), (0.05, "search")):
+        contest = Contest.begun(["photo", "search"], tmp_path / f"{winner}.json")
         for row, mean in (("photo", 0.0), ("search", -better)):
             noise = random.normal(0, 0.1, N)
             contest.add(
                 row, 0, Outcome(tuple(images + mean + noise - noise.mean()), 10.0)
             )
-        assert contest.best == taken
+        assert contest.best == winner

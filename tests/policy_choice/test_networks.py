@@ -30,8 +30,10 @@ def test_a_linear_layer_separates_what_is_linear_and_guesses_what_is_noise() -> 
     folds = [torch.arange(300)[start::5] for start in range(5)]
     for shift, least, most in ((4.0, 0.97, 1.0), (0.0, 0.2, 0.5)):
         features = noise + shift * np.eye(20)[labels.numpy()]
-        scores, of_all = cross_validated(features, labels, folds, 3)
-        assert least <= float((scores.argmax(1) == of_all).float().mean()) <= most
+        scores, scored_labels = cross_validated(features, labels, folds, 3)
+        assert (
+            least <= float((scores.argmax(1) == scored_labels).float().mean()) <= most
+        )
     # Two classes have one score, and classes without images the lowest.
     layer = Classification().fit_linear(noise, labels.clamp(max=1), 2)
     assert layer(noise).shape == (300, 2)
@@ -40,18 +42,18 @@ def test_a_linear_layer_separates_what_is_linear_and_guesses_what_is_noise() -> 
 
 
 def candidate(side: int, freeze: str | None = None, **reached: Any) -> Candidate:
-    of_weights = {} if freeze is None else {"pretrained": TIMM, "freeze": freeze}
+    weight_settings = {} if freeze is None else {"pretrained": TIMM, "freeze": freeze}
     settings = {
         "model": "wrn-10-1" if freeze is None else LITE,
         "image_size": side,
-        **of_weights,
+        **weight_settings,
     }
     return Candidate(
         settings=settings, n_images=100, seconds=1.0, reasons=("",), **reached
     )
 
 
-def of_linear(side: int, error: float) -> LinearResult:
+def linear_result(side: int, error: float) -> LinearResult:
     return LinearResult(
         model=LITE,
         source=TIMM,
@@ -68,15 +70,15 @@ def test_random_weights_and_the_best_of_the_linear_layers_are_trained() -> None:
         *(candidate(side, freeze) for side in (48, 64, 96) for freeze in ("3", "none")),
     ]
     errors = {48: 30.0, 64: 10.0, 96: 20.0}
-    linear = [of_linear(side, error) for side, error in errors.items()]
+    linear = [linear_result(side, error) for side, error in errors.items()]
     trained = [
         candidates[number].settings for number in to_train(candidates, linear, 4)
     ]
-    assert [one["image_size"] for one in trained] == [16, 64, 96, 64]
-    assert [one.get("freeze") for one in trained] == [None, "3", "3", "none"]
+    assert [settings["image_size"] for settings in trained] == [16, 64, 96, 64]
+    assert [settings.get("freeze") for settings in trained] == [None, "3", "3", "none"]
     assert len(to_train(candidates, linear, 2)) == 2
     # Of images that the features tell little about, all layers are trained.
-    far = [of_linear(side, 50 + error) for side, error in errors.items()]
+    far = [linear_result(side, 50 + error) for side, error in errors.items()]
     assert [
         candidates[number].settings.get("freeze")
         for number in to_train(candidates, far, 4)[1:]
@@ -89,9 +91,10 @@ def test_the_installed_weights_know_the_classes_of_their_own_head() -> None:
     """
     start = Start.of(LITE, TIMM)
     network = build_model(LITE, 1000, 0, 64, start)
-    own = timm_networks._lite_weights()
+    weights = timm_networks._lite_weights()
     assert all(
-        torch.equal(one, network.state_dict()[name]) for name, one in own.items()
+        torch.equal(tensor, network.state_dict()[name])
+        for name, tensor in weights.items()
     )
 
 
@@ -122,7 +125,7 @@ def test_a_new_head_of_few_classes_begins_with_a_small_loss() -> None:
 def test_a_package_without_its_weights_and_a_hub_out_of_reach_are_told_and_left_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    said = list[str]()
+    messages = list[str]()
 
     def out_of_reach(file: HubFile) -> int:
         raise OSError("no route")
@@ -132,19 +135,21 @@ def test_a_package_without_its_weights_and_a_hub_out_of_reach_are_told_and_left_
 
     def names(*, may_download: bool) -> tuple[str, ...]:
         return pretrained.usable_networks(
-            "cpu", said.append, may_download=may_download, seconds=1
+            "cpu", messages.append, may_download=may_download, seconds=1
         )
 
     monkeypatch.setattr(timm_networks, "cached_path", lambda file: None)
     monkeypatch.setattr(timm_networks, "size_on_hub", out_of_reach)
     assert names(may_download=True) == (LITE,)
-    assert len(said) == 1
-    said.clear()
+    assert len(messages) == 1
+    messages.clear()
     monkeypatch.setattr(timm_networks, "size_on_hub", lambda file: 1)
     monkeypatch.setattr(timm_networks, "download", download_slowly)
     assert names(may_download=True) == (LITE,)
-    assert len(said) == 2, "the size of the first download, and that there are no more"
-    assert "HF_HUB_OFFLINE" in said[1]
+    assert len(messages) == 2, (
+        "the size of the first download, and that there are no more"
+    )
+    assert "HF_HUB_OFFLINE" in messages[1]
     timm_networks._read_from_timm.cache_clear()
     monkeypatch.setattr(timm_networks, "files", lambda package: tmp_path)
     with pytest.raises(SettingsError, match="efficientnet"):
@@ -153,18 +158,18 @@ def test_a_package_without_its_weights_and_a_hub_out_of_reach_are_told_and_left_
     (tmp_path / "models").mkdir()
     torch.save({"weight": torch.zeros(3)}, tmp_path / timm_networks.LITE_FILE)
     assert names(may_download=False) == ()
-    assert len(said) == 4
+    assert len(messages) == 4
 
 
 def short_run(
-    folder: Path, callback: hba.AutoCallback | None = None, **given: Any
+    folder: Path, callback: hba.AutoCallback | None = None, **settings: Any
 ) -> hba.AutoResult:
     """A run that chooses between random weights and the installed network."""
     train, test = (
-        [*zip(one.images, one.labels.tolist(), strict=True)]
-        for one in (two_sides(60, 0), two_sides(40, 1))
+        [*zip(split.images, split.labels.tolist(), strict=True)]
+        for split in (two_sides(60, 0), two_sides(40, 1))
     )
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         "epochs": 1,
         "batch_size": 20,
         "fast": False,
@@ -172,9 +177,9 @@ def short_run(
         "budget_seconds": 200.0,
         "jobs": 1,
     }
-    how |= given
+    options |= settings
     with mock.patch.multiple(training_size, MOST_SECONDS=0.2, SMALL=("wrn-10-1",)):
-        return hba.auto((train, test), out=folder, callback=callback, **how)
+        return hba.auto((train, test), out=folder, callback=callback, **options)
 
 
 @pytest.fixture(scope="module")
@@ -187,9 +192,9 @@ def test_a_run_trains_candidates_and_keeps_the_one_with_the_lowest_loss(
 ) -> None:
     record = run.record
     losses = {
-        number: one.loss
-        for number, one in enumerate(record.candidates)
-        if one.loss is not None
+        number: candidate.loss
+        for number, candidate in enumerate(record.candidates)
+        if candidate.loss is not None
     }
     assert len(losses) >= 2
     assert record.network == min(losses, key=lambda number: losses[number])
@@ -209,7 +214,9 @@ def test_the_test_and_the_page_have_the_linear_layer(run: hba.AutoResult) -> Non
     assert best.test_percent is not None
     page = (run.folder / "report.html").read_text("utf-8")
     assert "linear layer" in page
-    assert all(one.settings["model"] in page for one in run.record.candidates)
+    assert all(
+        candidate.settings["model"] in page for candidate in run.record.candidates
+    )
     assert f"{best.test_percent:.1f} %" in run.answer
 
 
@@ -230,8 +237,10 @@ def test_the_onnx_file_gives_the_probabilities_of_the_network(tmp_path: Path) ->
     )
     evaluator = reference.ReferenceEvaluator(str(run.folder / "network.onnx"))
     (logits,) = evaluator.run(None, {evaluator.input_names[0]: images.numpy()})
-    found = torch.from_numpy(logits).softmax(dim=1)
-    assert torch.allclose(found, torch.as_tensor(network.predict(images)), atol=1e-5)
+    probabilities = torch.from_numpy(logits).softmax(dim=1)
+    assert torch.allclose(
+        probabilities, torch.as_tensor(network.predict(images)), atol=1e-5
+    )
 
 
 @pytest.mark.slow
@@ -239,8 +248,8 @@ def test_a_given_network_size_and_algorithm_are_used(tmp_path: Path) -> None:
     record = short_run(
         tmp_path / "run", model=LITE, image_size=32, algorithm="lookahead"
     ).record
-    assert {one.settings["image_size"] for one in record.candidates} == {32}
-    assert {one.settings["freeze"] for one in record.candidates} == {
+    assert {candidate.settings["image_size"] for candidate in record.candidates} == {32}
+    assert {candidate.settings["freeze"] for candidate in record.candidates} == {
         "3+statistics",
         "none",
     }

@@ -33,7 +33,9 @@ STEPS = 100
 """Of each training."""
 
 
-def complaint(of_training: float, n_jobs: int, seconds_left: float) -> float | None:
+def complaint(
+    training_seconds: float, n_jobs: int, seconds_left: float
+) -> float | None:
     """The time of a training that a pace of 4 trainings, with 2 to follow, complains
     about; None if it does not.
     """
@@ -42,7 +44,7 @@ def complaint(of_training: float, n_jobs: int, seconds_left: float) -> float | N
         4, 4 * STEPS, n_jobs, seconds_left, following=2.0, clock=clock.monotonic
     )
     for _ in range(4 * STEPS):
-        clock.now += of_training / STEPS / min(n_jobs, 4)
+        clock.now += training_seconds / STEPS / min(n_jobs, 4)
         try:
             watched.step_done()
         except TooSlow as slow:
@@ -85,15 +87,15 @@ def timed_run(
 ) -> tuple[Any, float]:
     """A run whose clock counts only steps, and its time as a share of its budget."""
     train, test = (
-        [*zip(one.images, one.labels.tolist(), strict=True)]
-        for one in (two_sides(60, 0), two_sides(20, 1))
+        [*zip(split.images, split.labels.tolist(), strict=True)]
+        for split in (two_sides(60, 0), two_sides(20, 1))
     )
     clock = Clock()
     budget = 120.0
     monkeypatch.setattr(phases, "time", SimpleNamespace(monotonic=clock.monotonic))
     monkeypatch.setattr(StepTimer, "_timed", lambda *_: SECONDS_OF_IMAGE)
     with mock.patch.object(Pace.__init__, "__defaults__", (clock.monotonic,)):
-        found = hba.auto(
+        result = hba.auto(
             (train, test),
             out=folder,
             budget_seconds=budget,
@@ -105,7 +107,7 @@ def timed_run(
             fast=False,
             callback=SlowSteps(clock, factor, first_phase),
         )
-    return found, clock.now / budget
+    return result, clock.now / budget
 
 
 @pytest.mark.parametrize(
@@ -114,18 +116,18 @@ def timed_run(
 def test_a_run_keeps_to_its_time_and_trains_all_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factor: float, first_phase: str
 ) -> None:
-    found, share = timed_run(tmp_path / "run", monkeypatch, factor, first_phase)
+    result, share = timed_run(tmp_path / "run", monkeypatch, factor, first_phase)
     assert share <= 1.1
-    assert found.finished
-    assert not [row for row in found.record.rows if not row["losses"]]
+    assert result.finished
+    assert not [row for row in result.record.rows if not row["losses"]]
     assert {"none", "randaugment", "search"} <= {
-        row["name"] for row in found.record.rows
+        row["name"] for row in result.record.rows
     }
     planned = json.loads(
         (tmp_path / "run" / "search" / "config.json").read_text("utf-8")
     )["epochs"]
-    assert (found.results.settings["epochs"] < planned) == (factor > 1)
-    assert all(0 in row.seeds for row in found.results.rows)
+    assert (result.results.settings["epochs"] < planned) == (factor > 1)
+    assert all(0 in row.seeds for row in result.results.rows)
 
 
 def row_of(name: str, seeds: tuple[int, ...] = ()) -> Any:

@@ -24,52 +24,54 @@ from hba.policy_search.training_size import (
 CPU = torch.device("cpu")
 
 
-def look(side: int, n: int = 1000, *, is_grey: bool = False) -> Look:
+def look(side: int, n_images: int = 1000, *, is_grey: bool = False) -> Look:
     return Look(
         name="d",
         class_names=("a", "b"),
-        n_train=n,
+        n_train=n_images,
         n_val=0,
-        n_test=n // 5,
+        n_test=n_images // 5,
         has_own_test=False,
-        counts=(n // 2, n // 2),
+        counts=(n_images // 2, n_images // 2),
         noun="classes",
         side=side,
         is_grey=is_grey,
     )
 
 
-def sized(
+def choose_training(
     monkeypatch: pytest.MonkeyPatch,
     seconds: float,
     side: int = 64,
-    n: int = 1000,
+    n_images: int = 1000,
     growth: float = 2,
-    **given: Any,
+    **settings: Any,
 ) -> Mapping[str, Any]:
     """Each rung of the ladder costs `growth` times the one before, 0.1 ms for an image
     on the first.
     """
-    seen = look(side, n)
+    seen = look(side, n_images)
     costs = {
-        rung: 1e-4 * growth**place for place, rung in enumerate(ladder(seen, given))
+        rung: 1e-4 * growth**place for place, rung in enumerate(ladder(seen, settings))
     }
     monkeypatch.setattr(StepTimer, "seconds", lambda self, rung: costs[rung])
     monkeypatch.setattr(StepTimer, "gain", lambda self, rung: 1.0)
-    return {**given, **training_size(seen, seconds, CPU, 1, given).settings}
+    return {**settings, **training_size(seen, seconds, CPU, 1, settings).settings}
 
 
 def test_more_time_gives_larger_images_then_larger_networks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = [sized(monkeypatch, 9.0 * 2**place * 1.01) for place in range(7)]
-    assert [one["image_size"] for one in found] == [16, 24, 32, 48, 64, 64, 64]
-    assert [one["model"] for one in found] == ["wrn-10-1"] * 5 + [
+    choices = [
+        choose_training(monkeypatch, 9.0 * 2**place * 1.01) for place in range(7)
+    ]
+    assert [choice["image_size"] for choice in choices] == [16, 24, 32, 48, 64, 64, 64]
+    assert [choice["model"] for choice in choices] == ["wrn-10-1"] * 5 + [
         "wrn-10-2",
         "wrn-16-2",
     ]
     # 90,000 images of a training at least: each rung has the same epochs.
-    assert {one["epochs"] for one in found} == {90}
+    assert {choice["epochs"] for choice in choices} == {90}
 
 
 def test_images_are_larger_where_that_takes_no_longer(
@@ -78,45 +80,49 @@ def test_images_are_larger_where_that_takes_no_longer(
     """Enough epochs do not fit on any rung; the fifth takes 1.08 times as long as the
     first, the sixth 1.104 times.
     """
-    found = sized(monkeypatch, 3.0, growth=1.02)
-    assert (found["model"], found["image_size"], found["epochs"]) == (
+    chosen = choose_training(monkeypatch, 3.0, growth=1.02)
+    assert (chosen["model"], chosen["image_size"], chosen["epochs"]) == (
         "wrn-10-1",
         64,
         27,
     )
-    assert sized(monkeypatch, 3.0)["image_size"] == 16
+    assert choose_training(monkeypatch, 3.0)["image_size"] == 16
 
 
 def test_images_are_not_enlarged_and_epochs_are_limited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = sized(monkeypatch, 1e4, side=30)
-    assert (found["image_size"], found["epochs"]) == (24, MOST_EPOCHS)
+    chosen = choose_training(monkeypatch, 1e4, side=30)
+    assert (chosen["image_size"], chosen["epochs"]) == (24, MOST_EPOCHS)
 
 
 def test_what_is_given_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sized(monkeypatch, 100.0, epochs=7)["epochs"] == 7
-    assert sized(monkeypatch, 100.0, model="wrn-16-1")["model"] == "wrn-16-1"
-    assert sized(monkeypatch, 100.0, image_size=20)["image_size"] == 20
-    found = sized(monkeypatch, 100.0, optimizer="adamw", batch_size=50)
-    assert found["batch_size"] == 50
-    assert "learning_rate" not in found
+    assert choose_training(monkeypatch, 100.0, epochs=7)["epochs"] == 7
+    assert choose_training(monkeypatch, 100.0, model="wrn-16-1")["model"] == "wrn-16-1"
+    assert choose_training(monkeypatch, 100.0, image_size=20)["image_size"] == 20
+    chosen = choose_training(monkeypatch, 100.0, optimizer="adamw", batch_size=50)
+    assert chosen["batch_size"] == 50
+    assert "learning_rate" not in chosen
 
 
 def test_too_little_time_is_refused_and_given_epochs_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with pytest.raises(SettingsError, match="budget"):
-        sized(monkeypatch, 0.3)
-    assert sized(monkeypatch, 0.3, epochs=20)["epochs"] == 20
+        choose_training(monkeypatch, 0.3)
+    assert choose_training(monkeypatch, 0.3, epochs=20)["epochs"] == 20
 
 
 def test_of_too_many_images_a_part_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = sized(monkeypatch, 15.0, n=100_000)
-    assert (found["train_size"], found["val_size"], found["epochs"]) == (8000, 2000, 15)
-    assert "train_size" not in sized(monkeypatch, 60.0, n=100_000)
+    chosen = choose_training(monkeypatch, 15.0, n_images=100_000)
+    assert (chosen["train_size"], chosen["val_size"], chosen["epochs"]) == (
+        8000,
+        2000,
+        15,
+    )
+    assert "train_size" not in choose_training(monkeypatch, 60.0, n_images=100_000)
     with pytest.raises(SettingsError, match="budget"):
-        sized(monkeypatch, 15.0, n=100_000, train_size=90_000)
+        choose_training(monkeypatch, 15.0, n_images=100_000, train_size=90_000)
 
 
 def test_large_images_get_networks_for_large_images() -> None:
@@ -126,12 +132,12 @@ def test_large_images_get_networks_for_large_images() -> None:
     assert ladder(look(64), {})[-1] == Rung("wrn-28-10", 64)
 
 
-def fine_tuned(
+def choose_fine_tuning(
     monkeypatch: pytest.MonkeyPatch,
     seconds: float,
     side: int = 64,
-    n: int = 1000,
-    **given: Any,
+    n_images: int = 1000,
+    **settings: Any,
 ) -> Any:
     """Settings of all choices, and images, if an image of 48 pixels costs 10 ms, and
     others in proportion to pixels.
@@ -141,29 +147,34 @@ def fine_tuned(
     )
     monkeypatch.setattr(StepTimer, "gain", lambda self, rung: 1.0)
     return fine_tuning_sizes(
-        ["efficientnet-lite0"], look(side, n), seconds, CPU, 1, given
+        ["efficientnet-lite0"], look(side, n_images), seconds, CPU, 1, settings
     )
 
 
 def test_fine_tuning_has_the_largest_sizes_for_which_a_few_epochs_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = [one.settings for one in fine_tuned(monkeypatch, 250.0)]
-    assert {one["image_size"]: one["epochs"] for one in found} == {
+    chosen = [
+        candidate.settings for candidate in choose_fine_tuning(monkeypatch, 250.0)
+    ]
+    assert {settings["image_size"]: settings["epochs"] for settings in chosen} == {
         48: 25,
         64: 14,
         96: 6,
     }
-    assert all(one["pretrained"] == "timm" for one in found)
+    assert all(settings["pretrained"] == "timm" for settings in chosen)
     # Images are enlarged, but only so far.
     assert {
-        one.settings["image_size"] for one in fine_tuned(monkeypatch, 1e4, side=20)
+        candidate.settings["image_size"]
+        for candidate in choose_fine_tuning(monkeypatch, 1e4, side=20)
     } == {48}
     assert {
-        one.settings["image_size"] for one in fine_tuned(monkeypatch, 1e4, side=64)
+        candidate.settings["image_size"]
+        for candidate in choose_fine_tuning(monkeypatch, 1e4, side=64)
     } == {64, 96, 128}
     assert {
-        one.settings["epochs"] for one in fine_tuned(monkeypatch, 200.0, image_size=96)
+        candidate.settings["epochs"]
+        for candidate in choose_fine_tuning(monkeypatch, 200.0, image_size=96)
     } == {5}
 
 
@@ -177,8 +188,8 @@ def test_a_network_that_takes_one_size_only_gets_it(
 
     monkeypatch.setattr(StepTimer, "seconds", seconds)
     monkeypatch.setattr(StepTimer, "gain", lambda self, rung: 1.0)
-    found = fine_tuning_sizes(["efficientnet-lite0"], look(64), 100.0, CPU, 1, {})
-    assert {one.settings["image_size"] for one in found} == {96}
+    candidates = fine_tuning_sizes(["efficientnet-lite0"], look(64), 100.0, CPU, 1, {})
+    assert {candidate.settings["image_size"] for candidate in candidates} == {96}
     with pytest.raises(SettingsError, match="cannot take"):
         fine_tuning_sizes(
             ["efficientnet-lite0"], look(64), 100.0, CPU, 1, {"image_size": 64}
@@ -197,8 +208,8 @@ def test_small_images_get_the_size_of_a_network_that_takes_no_other(
     monkeypatch.setattr(StepTimer, "gain", lambda self, rung: 1.0)
     # timm says of the first that it takes one size only, and not of the second.
     for model in ("timm:vit_tiny_patch16_224", "efficientnet-lite0"):
-        found = fine_tuning_sizes([model], look(32), 1000.0, CPU, 1, {})
-        assert {one.settings["image_size"] for one in found} == {224}
+        candidates = fine_tuning_sizes([model], look(32), 1000.0, CPU, 1, {})
+        assert {candidate.settings["image_size"] for candidate in candidates} == {224}
 
 
 def test_a_network_of_one_size_is_tried_at_no_other() -> None:
@@ -211,11 +222,11 @@ def test_a_network_of_one_size_is_tried_at_no_other() -> None:
 def test_of_too_many_images_to_fine_tune_a_part_is_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = fine_tuned(monkeypatch, 120.0, n=100_000)
-    assert {one.settings["image_size"] for one in found} == {48}
-    assert {one.n_images for one in found} == {2000}
+    candidates = choose_fine_tuning(monkeypatch, 120.0, n_images=100_000)
+    assert {candidate.settings["image_size"] for candidate in candidates} == {48}
+    assert {candidate.n_images for candidate in candidates} == {2000}
     with pytest.raises(SettingsError, match="budget"):
-        fine_tuned(monkeypatch, 1.0)
+        choose_fine_tuning(monkeypatch, 1.0)
 
 
 def test_steps_of_a_larger_network_are_timed_as_longer(
@@ -227,13 +238,13 @@ def test_steps_of_a_larger_network_are_timed_as_longer(
     monkeypatch.setattr("hba.policy_search.training_size.time", clock)
     timer = StepTimer(look(32), 16, CPU, 1, {"fast": False})
     layer = nn.Linear(3 * 32 * 32, 2)
-    own = nn.Sequential(nn.Flatten(), layer)
+    own_network = nn.Sequential(nn.Flatten(), layer)
     before = layer.weight.detach().clone()
     with counter:
         assert (
-            StepTimer(look(32), 16, CPU, 1, {"fast": False, "network": own}).seconds(
-                Rung("own", 32)
-            )
+            StepTimer(
+                look(32), 16, CPU, 1, {"fast": False, "network": own_network}
+            ).seconds(Rung("own", 32))
             > 0
         )
         assert (

@@ -28,7 +28,7 @@ SPACE = SearchSpace(
 COUNTS = slice(SPACE.n - 3, SPACE.n)
 
 
-def found(**provenance: object) -> Schedule:
+def uneven_schedule(**provenance: object) -> Schedule:
     """A schedule in whose curves and spreads no two are alike."""
     random = np.random.default_rng(0)
     low, high = np.array(SPACE.ranges).T
@@ -43,27 +43,32 @@ def found(**provenance: object) -> Schedule:
 
 
 def test_the_start_is_that_of_the_search_with_the_mean_spread() -> None:
-    schedule = found(initial_fraction=0.25)
+    schedule = uneven_schedule(initial_fraction=0.25)
     low, high = np.array(SPACE.ranges).T
-    of_policy = slice(0, SPACE.n - 3)
+    policy_columns = slice(0, SPACE.n - 3)
     np.testing.assert_allclose(
-        start(schedule).values[0, of_policy],
-        (low + 0.25 * (high - low))[of_policy],
+        start(schedule).values[0, policy_columns],
+        (low + 0.25 * (high - low))[policy_columns],
         rtol=1e-5,
     )
     expected = SPACE.decode(randaugment(SPACE).double()).numpy()
     np.testing.assert_array_equal(
-        start(found(init="randaugment", initial_fraction=0.5)).values, expected[None]
+        start(uneven_schedule(init="randaugment", initial_fraction=0.5)).values,
+        expected[None],
     )
     assert (
-        start(found(initial_fraction=2)).values.tolist()
+        start(uneven_schedule(initial_fraction=2)).values.tolist()
         == middle(schedule).values.tolist()
     ), "it is not known"
-    for made in (start(schedule), middle(schedule), schedule.averaged()):
-        np.testing.assert_allclose(made.spread, schedule.spread.sum(axis=0)[None] / 4)
-    for made in (start(schedule), middle(schedule)):
+    for augmentation in (start(schedule), middle(schedule), schedule.averaged()):
+        np.testing.assert_allclose(
+            augmentation.spread, schedule.spread.sum(axis=0)[None] / 4
+        )
+    for augmentation in (start(schedule), middle(schedule)):
         # K of at least 1, 2 and 3 operations, each given the one before.
-        assert made.values[0, COUNTS] == pytest.approx([0.9, 0.7 / 0.9, 0.4 / 0.7])
+        assert augmentation.values[0, COUNTS] == pytest.approx(
+            [0.9, 0.7 / 0.9, 0.4 / 0.7]
+        )
     assert (
         schedule.only(schedule.epochs - 1).spread.tolist()
         == schedule.spread[-1:].tolist()
@@ -71,15 +76,15 @@ def test_the_start_is_that_of_the_search_with_the_mean_spread() -> None:
 
 
 def test_another_spread_leaves_probabilities_bare_if_only_magnitudes_have_one() -> None:
-    schedule = found()
+    schedule = uneven_schedule()
     assert respread(schedule, None) is schedule
     assert (respread(schedule, 0.25).spread == 0.25).all()
     assert (respread(schedule.with_spread(0.0), 0.25).spread == 0.25).all(), (
         "of a schedule without a spread too"
     )
-    made = respread(schedule.with_spread(1.0, probabilities=False), 0.25)
+    changed = respread(schedule.with_spread(1.0, probabilities=False), 0.25)
     assert (
-        made.spread.tolist()
+        changed.spread.tolist()
         == [[0.0 if name.endswith("probability") else 0.25 for name in SPACE.names]] * 4
     )
 
@@ -92,19 +97,24 @@ def test_regularizers_are_kept_and_can_be_taken_alone() -> None:
     assert (augmentation.spread == 0.5).all()
     assert regularization.values.tolist() == list(OTHERS)
     epochs = [
-        ScheduleAugmentation(one).regularization_by_epoch(3, torch.device("cpu"))
-        for one in (augmentation, regularization, schedule)
+        ScheduleAugmentation(source).regularization_by_epoch(3, torch.device("cpu"))
+        for source in (augmentation, regularization, schedule)
     ]
-    assert [one.row for one in epochs[1]] == [one.row for one in epochs[2]]
+    assert [epoch.row for epoch in epochs[1]] == [epoch.row for epoch in epochs[2]]
     assert not epochs[0]
     schedule = both()
-    dropout, decay, smoothing, of_inputs = zip(*OTHERS, strict=True)
+    dropout, decay, smoothing, input_dropout = zip(*OTHERS, strict=True)
     # Weight decay is searched by its logarithm.
-    means = [fmean(dropout), geometric_mean(decay), fmean(smoothing), fmean(of_inputs)]
+    means = [
+        fmean(dropout),
+        geometric_mean(decay),
+        fmean(smoothing),
+        fmean(input_dropout),
+    ]
     assert schedule.averaged().values[0, 3:].tolist() == pytest.approx(means, rel=1e-5)
     assert schedule.only(schedule.epochs - 1).values[0, 3:].tolist() == OTHERS[-1]
-    for one in (start(schedule), middle(schedule)):
-        assert one.values[0, 3:].tolist() == pytest.approx(
+    for policy in (start(schedule), middle(schedule)):
+        assert policy.values[0, 3:].tolist() == pytest.approx(
             [0.05, 5e-4, 0.05, 0.05], rel=1e-5
         ), "where a search begins"
     assert not respread(schedule, 0.25).spread[:, 3:].any()

@@ -42,14 +42,15 @@ def scalars(folder: Path, tag: str) -> dict[int, float]:
 
 def test_each_training_has_its_epochs_and_its_test(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard", reason="needs pip install '.[tensorboard]'")
-    told = Told()
-    both: Any = CallbackList(told, TensorBoardLogger(tmp_path))
-    result = hba.evaluate(DIM, tiny_data(), callback=both, **SETTINGS)
-    assert {folder.name for folder in tmp_path.iterdir()} == set(told.trainings)
-    for name, (epochs, test) in told.trainings.items():
+    events = Told()
+    callbacks: Any = CallbackList(events, TensorBoardLogger(tmp_path))
+    result = hba.evaluate(DIM, tiny_data(), callback=callbacks, **SETTINGS)
+    assert {folder.name for folder in tmp_path.iterdir()} == set(events.trainings)
+    for name, (epochs, test) in events.trainings.items():
         for column in ("loss", "error_percent"):
             expected = {
-                epoch: getattr(one, column) for epoch, one in enumerate(epochs, start=1)
+                epoch: getattr(values, column)
+                for epoch, values in enumerate(epochs, start=1)
             }
             assert scalars(tmp_path / name, f"train_{column}") == pytest.approx(
                 expected, rel=1e-6

@@ -43,12 +43,12 @@ def made_up_errors(
 ) -> None:
     """Trainings end at once, with these errors per seed."""
 
-    def trained(
+    def train_at_once(
         config: EvaluationConfig,
         data: object,
         augmentation: Augmentation,
         seed: int,
-        *others: object,
+        *arguments: object,
     ) -> Any:
         schedule = (
             augmentation.schedule
@@ -57,7 +57,7 @@ def made_up_errors(
         )
         return Trained(nn.Identity(), Measured(0.0, errors[schedule][seed]))
 
-    monkeypatch.setattr("hba.policy_evaluation.evaluation.train", trained)
+    monkeypatch.setattr("hba.policy_evaluation.evaluation.train", train_at_once)
 
 
 class Notes(hba.EvaluationCallback):

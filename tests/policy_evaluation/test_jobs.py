@@ -27,7 +27,8 @@ from hba.operations import find_operation
 from hba.operations.registration import load_operations_file
 from hba.training.metrics import Measured
 
-CPU, GPU = torch.device("cpu"), torch.device("cuda")
+CPU = torch.device("cpu")
+GPU = torch.device("cuda")
 INVERT = one_operation("Invert", [[0.0], [1.0]])
 SETTINGS: dict[str, Any] = {
     "model": "mlp-8", "epochs": 1, "batch_size": 6, "device": "cpu", "image_size": 8,
@@ -39,13 +40,13 @@ pytestmark = pytest.mark.usefixtures("no_process_is_left")
 
 def write_folder(folder: Path) -> Path:
     """24 images for training and 12 for testing."""
-    for part, n in (("train", 12), ("test", 6)):
+    for split, n_images in (("train", 12), ("test", 6)):
         for label, name in enumerate(("cat", "dog")):
-            (folder / part / name).mkdir(parents=True)
-            for index in range(n):
+            (folder / split / name).mkdir(parents=True)
+            for index in range(n_images):
                 color = (100 * label + 3 * index, 90 * (index % 3), 50 * (index % 2))
                 Image.new("RGB", (8, 8), color).save(
-                    folder / part / name / f"{index:02}.png"
+                    folder / split / name / f"{index:02}.png"
                 )
     return folder
 
@@ -63,11 +64,11 @@ class Events(hba.EvaluationCallback):
     def record_files(self, monkeypatch: pytest.MonkeyPatch) -> None:
         read_image = hba.data.reading.read_image
 
-        def recording(path: Path, image_size: int, levels: Levels | None) -> Tensor:
+        def record(path: Path, image_size: int, levels: Levels | None) -> Tensor:
             self.seen.append("test" if "test" in path.parts else "train")
             return read_image(path, image_size, levels)
 
-        monkeypatch.setattr("hba.data.pool.read_image", recording)
+        monkeypatch.setattr("hba.data.pool.read_image", record)
 
     def step_done(self) -> None:
         self.seen.append("step")
@@ -108,7 +109,7 @@ def test_two_processes_find_what_one_finds_and_read_each_image_once(
 ) -> None:
     folder = write_folder(tmp_path / "images")
     events = Events()
-    of_one = Events()
+    events_of_one = Events()
     settings: dict[str, Any] = {
         **SETTINGS,
         "against": ["randaugment", Brightened()],
@@ -117,13 +118,13 @@ def test_two_processes_find_what_one_finds_and_read_each_image_once(
     del settings["model"]
     # What the user brings reaches the processes.
     settings["network"] = lambda seed: nn.Sequential(nn.Flatten(), nn.Linear(192, 2))
-    alone = hba.evaluate(INVERT, folder, callback=of_one, **settings)
+    alone = hba.evaluate(INVERT, folder, callback=events_of_one, **settings)
     events.record_files(monkeypatch)
     result = hba.evaluate(
         INVERT, folder, jobs=2, callback=events, out=tmp_path, **settings
     )
     assert result.rows == alone.rows
-    assert events.epochs == of_one.epochs
+    assert events.epochs == events_of_one.epochs
     assert len({loss for row in alone.rows for loss in row.test_loss}) == 6, (
         "the numbers can differ"
     )

@@ -30,12 +30,15 @@ SMALL: dict[str, Any] = {
 
 
 def write_images(
-    folder: Path, classes: tuple[str, ...] = ("cat", "dog"), n: int = 12, seed: int = 0
+    folder: Path,
+    classes: tuple[str, ...] = ("cat", "dog"),
+    n_images: int = 12,
+    seed: int = 0,
 ) -> Path:
     random = np.random.default_rng(seed)
     for name in classes:
         (folder / name).mkdir(parents=True, exist_ok=True)
-        for number in range(n):
+        for number in range(n_images):
             levels = random.integers(0, 256, (8, 8, 3), dtype=np.uint8)
             Image.fromarray(levels).save(folder / name / f"{seed}-{number}.png")
     return folder
@@ -65,7 +68,7 @@ class Plans(hba.EvaluationCallback):
         self.plan = plan
 
 
-def evaluated(
+def evaluate(
     schedule: Schedule, data: Any = None, **settings: Any
 ) -> tuple[hba.EvaluationResult, EvaluationPlan]:
     callback = Plans()
@@ -82,7 +85,7 @@ def evaluated(
 
 def refusal(schedule: Schedule, data: Any = None, **settings: Any) -> str:
     with pytest.raises(SettingsError) as raised:
-        evaluated(schedule, data, **settings)
+        evaluate(schedule, data, **settings)
     return str(raised.value)
 
 
@@ -90,7 +93,7 @@ def test_a_folder_that_only_moved_is_the_same_data(
     searched: tuple[Path, Schedule], tmp_path: Path
 ) -> None:
     shutil.copytree(searched[0], tmp_path / "moved")
-    result, plan = evaluated(searched[1], tmp_path / "moved")
+    result, plan = evaluate(searched[1], tmp_path / "moved")
     assert result.searched[0].test_images_seen == 0
     assert len(plan.notes) == 1
     assert str(searched[0].resolve()) in plan.notes[0]
@@ -102,7 +105,7 @@ def test_with_leave_it_goes_on_and_says_so_everywhere(
     message = refusal(searched[1], split_seed=1)
     assert " of the 5 test images" in message
     assert message.endswith("or add allow_seen=True")
-    result, plan = evaluated(
+    result, plan = evaluate(
         searched[1], split_seed=1, allow_seen=True, out=tmp_path / "run"
     )
     (row,) = result.searched
@@ -124,9 +127,9 @@ def test_a_schedule_that_stands_against_it_is_asked_too(
     searched: tuple[Path, Schedule], tmp_path: Path
 ) -> None:
     searched[1].save(tmp_path / "theirs.json")
-    own = Schedule(searched[1].space, searched[1].values)
+    own_schedule = Schedule(searched[1].space, searched[1].values)
     message = refusal(
-        own,
+        own_schedule,
         searched[0],
         against=[str(tmp_path / "theirs.json")],
         split_seed=1,
@@ -139,13 +142,13 @@ def test_other_data_and_no_baseline_augmentation_are_noted(
     searched: tuple[Path, Schedule], tmp_path: Path
 ) -> None:
     _, schedule = searched
-    others = write_images(tmp_path / "others", ("frog", "horse"), seed=3)
-    for data, further, named in (
+    other_images = write_images(tmp_path / "others", ("frog", "horse"), seed=3)
+    for data, options, named in (
         (None, {}, []),
-        (others, {"split_seed": 5}, ["as in the search"]),
+        (other_images, {"split_seed": 5}, ["as in the search"]),
         (None, {"baseline": None}, ["--baseline auto"]),
     ):
-        result, plan = evaluated(schedule, data, **further)
+        result, plan = evaluate(schedule, data, **options)
         assert [
             words in note for words, note in zip(named, plan.notes, strict=True)
         ] == [True] * len(named)
@@ -155,7 +158,7 @@ def test_other_data_and_no_baseline_augmentation_are_noted(
         "settings": {**schedule.provenance["settings"], "data": str(tmp_path / "gone")},
     }
     with pytest.raises(DataError, match="gone"):
-        evaluated(Schedule(schedule.space, schedule.values, schedule.fill, gone))
+        evaluate(Schedule(schedule.space, schedule.values, schedule.fill, gone))
 
 
 def test_digits_whose_file_has_no_images_are_compared_by_the_search_s_settings() -> (
@@ -167,14 +170,14 @@ def test_digits_whose_file_has_no_images_are_compared_by_the_search_s_settings()
     # The search has 700 of 1,797; of 1,097 others, that many are expected, with a
     # deviation of 10.
     assert n_seen == pytest.approx(1097 * 700 / 1797, abs=60)
-    assert evaluated(digits)[0].searched[0].test_images_seen == 0
+    assert evaluate(digits)[0].searched[0].test_images_seen == 0
 
 
-def memory(n: int, seed: int) -> LabelledImages:
+def memory(n_images: int, seed: int) -> LabelledImages:
     generator = torch.Generator().manual_seed(seed)
     return LabelledImages(
-        torch.randint(0, 256, (n, 3, 8, 8), generator=generator).to(torch.uint8),
-        torch.arange(n) % 2,
+        torch.randint(0, 256, (n_images, 3, 8, 8), generator=generator).to(torch.uint8),
+        torch.arange(n_images) % 2,
     )
 
 
@@ -192,7 +195,7 @@ def test_images_in_memory_are_compared_by_their_pixels() -> None:
     ).schedule
     assert schedule is not None
     assert (
-        evaluated(schedule, EvaluationData("mine", classes, train, test))[0]
+        evaluate(schedule, EvaluationData("mine", classes, train, test))[0]
         .searched[0]
         .test_images_seen
         == 0

@@ -88,7 +88,7 @@ def test_every_training_starts_from_a_copy_and_frozen_weights_stay() -> None:
     assert "model='Net'" in repr(result)
 
 
-def first_weights(given: Any, seed: int) -> Tensor:
+def first_weights(own_network: Any, seed: int) -> Tensor:
     standing_still = EvaluationConfig.make(
         {"data": "tiny", "learning_rate": 1e-30, "weight_decay": 0.0, "epochs": 1}
     )
@@ -97,7 +97,7 @@ def first_weights(given: Any, seed: int) -> Tensor:
         tiny_data(),
         ScheduleAugmentation(None),
         seed,
-        own_network=CustomNetwork(given),
+        own_network=CustomNetwork(own_network),
     ).network
     return network.state_dict()["linear.weight"]
 

@@ -70,7 +70,8 @@ def test_confusion_accuracy_and_loss_are_those_of_each_trained_network(
     prepare = Preprocessing.of(
         data.train, result.config.baseline_augmentation(), None
     ).measure
-    (row, _), (stored, _) = result.rows, content_of(out)["rows"]
+    row, _ = result.rows
+    stored, _ = content_of(out)["rows"]
     labels = data.test.labels.tolist()
     for seed in row.seeds:
         trained = train(result.config, data, ScheduleAugmentation(DIM), seed)
@@ -114,12 +115,14 @@ def test_their_differences_are_paired_by_seed(
     for measure in ("balanced_accuracy", "test_loss"):
         mine, none = (list(row.by_seed(measure).values()) for row in result.rows)
         interval = ttest_rel(mine, none).confidence_interval(0.95)
-        found = content_of(out)["rows"][1][measure]["schedule_minus_row"]
-        assert (found["n_pairs"], found["mean"]) == (
+        stored_difference = content_of(out)["rows"][1][measure]["schedule_minus_row"]
+        assert (stored_difference["n_pairs"], stored_difference["mean"]) == (
             3,
             pytest.approx(sum(mine) / 3 - sum(none) / 3),
         )
-        assert found["interval"] == pytest.approx([interval.low, interval.high])
+        assert stored_difference["interval"] == pytest.approx(
+            [interval.low, interval.high]
+        )
     verdict = result.verdict
     difference = result.differences["none"]
     assert verdict is not None
@@ -164,10 +167,12 @@ def test_a_loss_that_is_not_finite_is_not_kept(
 ) -> None:
     losses = iter([0.5, math.inf, math.nan, 0.25])
 
-    def trained(*_: Any) -> Result:
+    def return_losses(*_: Any) -> Result:
         return Measured(next(losses), 10.0), (), None, None
 
-    monkeypatch.setattr("hba.policy_evaluation.evaluation.train_and_measure", trained)
+    monkeypatch.setattr(
+        "hba.policy_evaluation.evaluation.train_and_measure", return_losses
+    )
     for resume in (False, True):
         result = hba.evaluate(
             DIM, tiny_data(), out=tmp_path, resume=resume, **{**SETTINGS, "seeds": 2}

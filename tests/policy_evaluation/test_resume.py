@@ -36,10 +36,10 @@ def evaluate(
 
 
 class StopAfter(hba.EvaluationCallback):
-    """Ctrl-C in the training behind the first `n`, and what was heard."""
+    """Ctrl-C in the training behind the first `n_left`, and what was heard."""
 
-    def __init__(self, n: int = 100) -> None:
-        self.n_left = n
+    def __init__(self, n_left: int = 100) -> None:
+        self.n_left = n_left
         self.n_trainings = 0
         self.trainings: list[tuple[str, int]] = []
 
@@ -114,8 +114,8 @@ def test_an_evaluation_from_another_first_seed_trains_the_seeds_that_the_longer_
     later = evaluate(tmp_path, seeds=1, first_seed=1)
     assert [row.seeds for row in later.rows] == [(1,)] * 3
     resumed = evaluate(tmp_path, seeds=2, first_seed=1, resume=True)
-    for row, of_whole in zip(resumed.rows, content_of(whole)["rows"], strict=False):
-        assert list(row.test_loss) == of_whole["test_loss"]["nats"][1:]
+    for row, whole_row in zip(resumed.rows, content_of(whole)["rows"], strict=False):
+        assert list(row.test_loss) == whole_row["test_loss"]["nats"][1:]
 
 
 OTHER_TRAIN = EvaluationData(

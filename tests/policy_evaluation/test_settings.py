@@ -36,12 +36,21 @@ def weights(tmp_path: Path) -> Path:
 def evaluate(
     weights: Path | None, out: Path | None = None, **settings: Any
 ) -> hba.EvaluationResult:
-    given = {} if weights is None else {"pretrained": weights, "freeze": "all-but-head"}
+    weight_settings = (
+        {} if weights is None else {"pretrained": weights, "freeze": "all-but-head"}
+    )
     return hba.evaluate(
         SCHEDULE,
         tiny_data(),
         out=out,
-        **{**OWN, "epochs": 1, "seeds": 1, "against": (), **given, **settings},
+        **{
+            **OWN,
+            "epochs": 1,
+            "seeds": 1,
+            "against": (),
+            **weight_settings,
+            **settings,
+        },
     )
 
 

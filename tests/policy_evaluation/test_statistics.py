@@ -8,7 +8,7 @@ from hba.report.statistics import PairedDifference
 from hba.report.verdict import Verdict, verdict
 
 
-def paired(first: list[float], second: list[float]) -> PairedDifference:
+def pair(first: list[float], second: list[float]) -> PairedDifference:
     difference = PairedDifference.of(
         dict(enumerate(first)), minus=dict(enumerate(second))
     )
@@ -17,11 +17,13 @@ def paired(first: list[float], second: list[float]) -> PairedDifference:
 
 
 def test_mean_and_interval_are_those_of_the_paired_t_test() -> None:
-    for n in (2, 3, 5, 30):
-        first, second = np.random.default_rng(n).normal([3.0, 4.0], 1.0, (n, 2)).T
-        difference = paired(first.tolist(), second.tolist())
+    for n_seeds in (2, 3, 5, 30):
+        first, second = (
+            np.random.default_rng(n_seeds).normal([3.0, 4.0], 1.0, (n_seeds, 2)).T
+        )
+        difference = pair(first.tolist(), second.tolist())
         expected = scipy.stats.ttest_rel(first, second).confidence_interval(0.95)
-        assert difference.n_pairs == n
+        assert difference.n_pairs == n_seeds
         assert difference.mean == pytest.approx((first - second).mean())
         assert difference.interval == pytest.approx((expected.low, expected.high))
 
@@ -47,12 +49,12 @@ def test_only_seeds_that_both_have_are_pairs_and_a_spread_needs_two() -> None:
 ERRORS = [1.0, 1.2, 1.1, 0.9, 1.0]
 
 
-def verdict_on(**others: list[float]) -> Verdict | None:
+def verdict_on(**other_rows: list[float]) -> Verdict | None:
     errors = dict(enumerate(ERRORS))
     return verdict(
         {
-            name: PairedDifference.of(errors, minus=dict(enumerate(one)))
-            for name, one in others.items()
+            name: PairedDifference.of(errors, minus=dict(enumerate(other_errors)))
+            for name, other_errors in other_rows.items()
         }
     )
 
@@ -60,7 +62,7 @@ def verdict_on(**others: list[float]) -> Verdict | None:
 def test_the_verdict_is_on_the_best_other_row() -> None:
     close = [1.2, 1.0, 1.2, 1.0, 1.1]
     by_little = [0.7, 1.1, 0.9, 0.8, 0.7]
-    for others, kind, against, difference, words in (
+    for other_rows, outcome, against, difference, words in (
         (
             {"none": [3.0] * 5, "random": [1.4, 1.9, 1.6, 1.3, 1.6]},
             "better",
@@ -113,18 +115,21 @@ def test_the_verdict_is_on_the_best_other_row() -> None:
         ({"lucky": by_little}, "worse", "lucky", 0.2, "higher"),
         # What the best of many explains is not called worse.
         (
-            {"lucky": by_little, **{f"row {n}": [3.0] * 5 for n in range(20)}},
+            {
+                "lucky": by_little,
+                **{f"row {number}": [3.0] * 5 for number in range(20)},
+            },
             "no difference shown",
             "lucky",
             0.2,
             "21",
         ),
     ):
-        found = verdict_on(**others)
-        assert found is not None
-        assert (found.kind, found.against) == (kind, against)
-        assert found.difference == pytest.approx(difference)
-        assert words in str(found)
-        assert str(found) == found.sentence
+        answer = verdict_on(**other_rows)
+        assert answer is not None
+        assert (answer.kind, answer.against) == (outcome, against)
+        assert answer.difference == pytest.approx(difference)
+        assert words in str(answer)
+        assert str(answer) == answer.sentence
     assert verdict_on() is None
     assert verdict_on(none=[]) is None

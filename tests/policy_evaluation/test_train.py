@@ -129,10 +129,10 @@ def test_torch_alone_finds_what_predict_finds_for_any_number_of_images(
     predicted = network.predict(images)
     assert done.stdout == f"{[network.classes[number] for number in black.argmax(1)]}\n"
     assert done.stderr == ""
-    for_zeros, *others = torch.load(tmp_path / "found.pt")
+    for_zeros, *predictions = torch.load(tmp_path / "found.pt")
     torch.testing.assert_close(for_zeros, black)
-    for found in others:
-        torch.testing.assert_close(found, predicted[: len(found)])
+    for prediction in predictions:
+        torch.testing.assert_close(prediction, predicted[: len(prediction)])
     assert predicted.sum(dim=1).tolist() == pytest.approx([1.0] * 30)
 
 
@@ -148,8 +148,8 @@ def test_paths_are_read_as_the_training_read_them(run: Path, tmp_path: Path) -> 
     )
     assert network.predict([]).shape == (0, 2)
     arrays = [*images.permute(0, 2, 3, 1).numpy()]
-    given: Any
-    for given in (
+    inputs: Any
+    for inputs in (
         iter(paths),
         [*images],
         arrays,
@@ -157,31 +157,31 @@ def test_paths_are_read_as_the_training_read_them(run: Path, tmp_path: Path) -> 
         images.numpy(),
         images / 255,
     ):
-        assert torch.equal(network.predict(given), network.predict(images))
-    one = network.read(paths[2])
-    for given in (
-        one,
-        one[None],
-        one.numpy(),
+        assert torch.equal(network.predict(inputs), network.predict(images))
+    image = network.read(paths[2])
+    for inputs in (
+        image,
+        image[None],
+        image.numpy(),
         paths[2],
         str(paths[2]),
         Image.open(paths[2]),
-        [one],
+        [image],
     ):
-        assert torch.equal(network.predict(given), network.predict(images[2:]))
-    grey = one[:1]
-    for given in (grey, grey[0], grey.numpy()[0], grey[None], [grey[0]]):
+        assert torch.equal(network.predict(inputs), network.predict(images[2:]))
+    grey = image[:1]
+    for inputs in (grey, grey[0], grey.numpy()[0], grey[None], [grey[0]]):
         assert torch.equal(
-            network.predict(given), network.predict(grey.repeat(3, 1, 1))
+            network.predict(inputs), network.predict(grey.repeat(3, 1, 1))
         )
-    for given, named in (
+    for inputs, named in (
         (5, "int"),
         ([images], "(3, 3, 8, 8)"),
         ([None], "NoneType"),
         (images[:, 0][:2], "(2, 8, 8)"),
     ):
         with pytest.raises(DataError, match=re.escape(named)):
-            network.predict(given)
+            network.predict(inputs)
     (tmp_path / "1.png").write_text("nothing")
     with pytest.raises(DataError, match=r"1\.png: .* leave it out"):
         network.predict(paths)
@@ -196,8 +196,8 @@ def test_the_network_runs_on_another_device_and_refuses_other_types(run: Path) -
     state = {**dict(network.named_parameters()), **dict(network.named_buffers())}
     with FakeTensorMode():
         moved = {
-            name: torch.empty(one.shape, dtype=one.dtype, device="cuda")
-            for name, one in state.items()
+            name: torch.empty(tensor.shape, dtype=tensor.dtype, device="cuda")
+            for name, tensor in state.items()
         }
         images = torch.empty(4, 3, 8, 8, dtype=torch.uint8, device="cuda")
         logits = torch.func.functional_call(network, moved, (images,))
@@ -236,7 +236,7 @@ def test_deep_images_are_read_by_the_levels_of_the_training(
 def test_the_network_measures_as_recorded_however_it_was_trained(
     settings: dict[str, Any], tmp_path: Path
 ) -> None:
-    def changed(split: Any) -> LabelledImages:
+    def change(split: Any) -> LabelledImages:
         images = split.images[:, :1] if "network" in settings else split.images
         images = (
             images if "image_size" not in settings else F.interpolate(images, size=18)
@@ -245,7 +245,7 @@ def test_the_network_measures_as_recorded_however_it_was_trained(
 
     tiny = tiny_data()
     data = EvaluationData(
-        "changed", tiny.class_names, changed(tiny.train), changed(tiny.test)
+        "changed", tiny.class_names, change(tiny.train), change(tiny.test)
     )
     network = hba.train(INVERT, data, out=tmp_path, **SETTINGS, **settings)
     assert error_percent(network, data) == network.info.test_error_percent
@@ -255,13 +255,14 @@ def test_several_labels_have_a_probability_each(tmp_path: Path) -> None:
     tiny = tiny_data()
     splits: Any = (tiny.train, tiny.test)
     parts = [
-        LabelledImages(part.images, F.one_hot(part.labels, 2).bool()) for part in splits
+        LabelledImages(split.images, F.one_hot(split.labels, 2).bool())
+        for split in splits
     ]
     data = EvaluationData("several", tiny.class_names, *parts)
     network = hba.train("none", data, out=tmp_path, **SETTINGS, **MODEL)
-    found = network.predict(parts[1].images)
+    probabilities = network.predict(parts[1].images)
     logits = network.module(parts[1].images)
-    torch.testing.assert_close(found, 1 / (1 + (-logits).exp()))
+    torch.testing.assert_close(probabilities, 1 / (1 + (-logits).exp()))
 
 
 @pytest.mark.parametrize(
@@ -343,25 +344,25 @@ def test_a_kill_after_the_network_loses_nothing(
     images = two_sides(8, seed=5).images
     save = KeptNetwork.save
 
-    def killed(network: KeptNetwork, folder: Path) -> None:
+    def save_and_stop(network: KeptNetwork, folder: Path) -> None:
         save(network, folder)
         raise KeyboardInterrupt
 
     out = tmp_path / "killed"
     with monkeypatch.context() as patched:
-        patched.setattr(KeptNetwork, "save", killed)
+        patched.setattr(KeptNetwork, "save", save_and_stop)
         with pytest.raises(KeyboardInterrupt):
             evaluate(out, seeds=2, model="mlp-8")
     assert (out / "network.pt").exists()
     assert not (out / "results.json").exists()
     assert evaluate(out, seeds=2, model="mlp-8", resume=True).rows == whole.rows
-    of_whole = hba.load_network(tmp_path / "whole").module(images)
-    assert torch.equal(hba.load_network(out).module(images), of_whole)
+    whole_outputs = hba.load_network(tmp_path / "whole").module(images)
+    assert torch.equal(hba.load_network(out).module(images), whole_outputs)
     # A network that is missing beside its results is trained again, and the results
     # stay.
     (out / "network.json").unlink()
     assert evaluate(out, seeds=2, model="mlp-8", resume=True).rows == whole.rows
-    assert torch.equal(hba.load_network(out).module(images), of_whole)
+    assert torch.equal(hba.load_network(out).module(images), whole_outputs)
     monkeypatch.setattr(
         "hba.policy_evaluation.evaluation.train",
         lambda *_: pytest.fail("nothing is missing"),

@@ -44,12 +44,12 @@ def test_a_search_ends_within_its_budget_by_the_clock(
     step = Lookahead.step
     update = Lookahead.update_lambda
 
-    def timed_step(self: Lookahead, *given: Any) -> None:
-        step(self, *given)
+    def timed_step(self: Lookahead, *arguments: Any) -> None:
+        step(self, *arguments)
         clock.now += 1
 
-    def timed_update(self: Lookahead, *given: Any) -> None:
-        update(self, *given)
+    def timed_update(self: Lookahead, *arguments: Any) -> None:
+        update(self, *arguments)
         clock.now += 3
 
     monkeypatch.setattr(Lookahead, "step", timed_step)
@@ -79,8 +79,8 @@ def test_a_race_keeps_its_budget_with_all_its_forks(
     clock = Clock()
     step = Race.step
 
-    def timed_step(self: Race, *given: Any) -> None:
-        step(self, *given)
+    def timed_step(self: Race, *arguments: Any) -> None:
+        step(self, *arguments)
         clock.now += 1
 
     monkeypatch.setattr(Race, "step", timed_step)
@@ -99,9 +99,9 @@ def test_a_race_keeps_its_budget_with_all_its_forks(
 
 
 def test_what_is_no_time_is_refused() -> None:
-    for given in (0, np.inf, "20m"):
+    for seconds in (0, np.inf, "20m"):
         with pytest.raises(SettingsError, match="budget_seconds"):
-            hba.search(small_data(), budget_seconds=given, **SETTINGS)  # type: ignore[arg-type]
+            hba.search(small_data(), budget_seconds=seconds, **SETTINGS)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("algorithm", ["lookahead", "population"])
@@ -109,7 +109,7 @@ def test_the_timed_steps_change_nothing_that_is_drawn(
     algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also with dropout, which draws from the default generator."""
-    monkeypatch.setattr(budget, "bisect_right", lambda *given, key: 2)
+    monkeypatch.setattr(budget, "bisect_right", lambda *arguments, key: 2)
     torch.manual_seed(0)
     settings: dict[str, Any] = {
         **SETTINGS,
@@ -118,15 +118,17 @@ def test_the_timed_steps_change_nothing_that_is_drawn(
         "learning_rate": 0.005,
     }
     settings.pop("model")
-    found = hba.search(small_data(), budget_seconds=2, out=tmp_path / "run", **settings)
+    result = hba.search(
+        small_data(), budget_seconds=2, out=tmp_path / "run", **settings
+    )
     plain = hba.search(small_data(), epochs=2, out=tmp_path / "plain", **settings)
-    assert found.schedule is not None
+    assert result.schedule is not None
     assert plain.schedule is not None
-    np.testing.assert_array_equal(found.schedule.values, plain.schedule.values)
-    for one, other in zip(
-        found.network.parameters(), plain.network.parameters(), strict=True
+    np.testing.assert_array_equal(result.schedule.values, plain.schedule.values)
+    for parameter, other in zip(
+        result.network.parameters(), plain.network.parameters(), strict=True
     ):
-        assert torch.equal(one, other)
+        assert torch.equal(parameter, other)
     configs = [
         (tmp_path / name / "config.json").read_bytes() for name in ("run", "plain")
     ]
@@ -137,7 +139,7 @@ def test_the_timed_steps_change_nothing_that_is_drawn(
 def test_a_budget_chooses_network_and_size_of_images_but_not_those_of_a_preset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budget, "bisect_right", lambda *given, key: 2)
+    monkeypatch.setattr(budget, "bisect_right", lambda *arguments, key: 2)
     monkeypatch.setattr(
         StepTimer,
         "_timed",
@@ -149,14 +151,17 @@ def test_a_budget_chooses_network_and_size_of_images_but_not_those_of_a_preset(
             Image.new("RGB", (20, 12), (10 * number, 200 * (label == "left"), 0)).save(
                 tmp_path / "pets" / label / f"{number}.png"
             )
-    of_runs: dict[str, dict[str, Any]] = {"chosen": {}, "given": {"image_size": 8}}
-    for name, given in of_runs.items():
+    settings_by_run: dict[str, dict[str, Any]] = {
+        "chosen": {},
+        "given": {"image_size": 8},
+    }
+    for name, options in settings_by_run.items():
         hba.search(
             tmp_path / "pets",
             budget_seconds=20.0,
             out=tmp_path / name,
             space="hba",
-            **given,
+            **options,
         )
     chosen, kept = (
         json.loads((tmp_path / name / "config.json").read_text("utf-8"))

@@ -46,25 +46,25 @@ if __name__ == "__main__":
 """
 
 
-def searched(out: str | Path | None = None, **how: Any) -> hba.SearchResult:
+def search(out: str | Path | None = None, **options: Any) -> hba.SearchResult:
     """With dropout, which draws from PyTorch's default generator."""
     torch.manual_seed(0)
-    given = {} if how.get("resume") else SETTINGS
+    settings = {} if options.get("resume") else SETTINGS
     return hba.search(
-        small_data(), network=WithDropout(), space=SPACE, out=out, **given, **how
+        small_data(), network=WithDropout(), space=SPACE, out=out, **settings, **options
     )
 
 
 @cache
 def whole() -> hba.SearchResult:
-    return searched()
+    return search()
 
 
 def forks_in(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "policy.json").read_text())[
+    forks: dict[str, Any] = json.loads((folder / "policy.json").read_text())[
         "provenance"
     ]["forks"]
-    return found
+    return forks
 
 
 def has_forks(checkpoint: Path) -> bool:
@@ -73,21 +73,22 @@ def has_forks(checkpoint: Path) -> bool:
     )
 
 
-def assert_whole(found: hba.SearchResult) -> None:
-    assert found.finished
-    assert found.schedule is not None
+def assert_whole(result: hba.SearchResult) -> None:
+    assert result.finished
+    assert result.schedule is not None
     assert whole().schedule is not None
-    assert np.array_equal(found.schedule.values, whole().schedule.values)  # type: ignore[union-attr]
+    assert np.array_equal(result.schedule.values, whole().schedule.values)  # type: ignore[union-attr]
     for name in ("forks", "symmetries", "val_loss"):
-        assert found.schedule.provenance[name] == whole().schedule.provenance[name]  # type: ignore[union-attr]
+        assert result.schedule.provenance[name] == whole().schedule.provenance[name]  # type: ignore[union-attr]
     rows = [
-        [{**row, "seconds": 0} for row in result.metrics] for result in (found, whole())
+        [{**row, "seconds": 0} for row in result.metrics]
+        for result in (result, whole())
     ]
     assert rows[0] == rows[1]
-    for one, other in zip(
-        found.network.parameters(), whole().network.parameters(), strict=True
+    for parameter, other in zip(
+        result.network.parameters(), whole().network.parameters(), strict=True
     ):
-        assert torch.equal(one, other)
+        assert torch.equal(parameter, other)
 
 
 class Steps(hba.SearchCallback):
@@ -121,14 +122,14 @@ def test_a_stopped_search_goes_on_to_the_bits_of_one_process(
 ) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     # In the middle of the first fork, in this process.
-    assert not searched(tmp_path, callback=StopAfter(5)).finished
-    assert not searched(
+    assert not search(tmp_path, callback=StopAfter(5)).finished
+    assert not search(
         tmp_path, resume=True, jobs=None, callback=Steps(last_epoch=2)
     ).finished
     assert 1 <= len(forks_in(tmp_path)) < len(whole().schedule.provenance["forks"])  # type: ignore[union-attr]
     # The rest of the forks that run alone, and then the best ones together.
     steps = Steps(last_epoch=1000)
-    assert_whole(searched(tmp_path, resume=True, jobs=2, callback=steps))
+    assert_whole(search(tmp_path, resume=True, jobs=2, callback=steps))
     assert steps.steps == list(range(steps.steps[0], steps.total_steps + 1))
 
 
@@ -146,20 +147,22 @@ def test_a_killed_search_goes_on_with_the_forks_that_have_ended(tmp_path: Path) 
             time.sleep(0.05)
         process.send_signal(signal.SIGKILL)
     steps = Steps(last_epoch=1000)
-    assert_whole(searched(folder, resume=True, callback=steps))
+    assert_whole(search(folder, resume=True, callback=steps))
     # Of the first epoch, and of each fork's.
     assert steps.steps[0] >= 2 * steps.total_steps // 7
 
 
 def test_algorithms_without_forks_are_refused(tmp_path: Path) -> None:
-    ways: tuple[dict[str, Any], ...] = ({"jobs": 2}, {"cluster": "auto"})
-    for how in ways:
+    cases: tuple[dict[str, Any], ...] = ({"jobs": 2}, {"cluster": "auto"})
+    for options in cases:
         with pytest.raises(SettingsError, match=r"several --seeds.*not for lookahead"):
-            hba.search(small_data(), epochs=1, space="hba", out=tmp_path / "run", **how)
+            hba.search(
+                small_data(), epochs=1, space="hba", out=tmp_path / "run", **options
+            )
     with pytest.raises(SettingsError, match="at least 1"):
-        searched(jobs=0)
+        search(jobs=0)
 
 
 @pytest.mark.slow
 def test_a_cluster_finds_the_same_bits(machines: Machines) -> None:
-    assert_whole(searched(cluster=machines.address))
+    assert_whole(search(cluster=machines.address))

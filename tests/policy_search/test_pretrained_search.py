@@ -57,10 +57,10 @@ def test_images_are_standardised_as_the_weights_want_it_or_as_is_asked_for(
 ) -> None:
     data = small_data()
     pixels = small_images(24, seed=0).images.numpy() / 255
-    own = [pixels.mean(axis=(0, 2, 3)), pixels.std(axis=(0, 2, 3))]
+    statistics = [pixels.mean(axis=(0, 2, 3)), pixels.std(axis=(0, 2, 3))]
     cases: list[tuple[dict[str, Any], Any]] = [
         ({}, [MEAN, STD]),
-        ({"standardize_by": "images"}, own),
+        ({"standardize_by": "images"}, statistics),
     ]
     for settings, expected in cases:
         config = SearchConfig.make(
@@ -98,8 +98,8 @@ def test_a_stopped_search_ends_as_one_that_was_not(
     assert whole.schedule is not None
     assert np.array_equal(result.schedule.values, whole.schedule.values)
     assert all(
-        torch.equal(one, whole.network.state_dict()[name])
-        for name, one in result.network.state_dict().items()
+        torch.equal(tensor, whole.network.state_dict()[name])
+        for name, tensor in result.network.state_dict().items()
     )
     assert names_that_differ(result.network, pretrained()) == OF_LAYER4 | HEAD
     sha = sha256(weights.read_bytes()).hexdigest()

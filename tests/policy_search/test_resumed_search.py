@@ -53,12 +53,12 @@ SETTINGS: dict[str, Any] = {
 
 
 def run(out: Path | None = None, data: Any = None, **settings: Any) -> hba.SearchResult:
-    given = (
+    options = (
         {"device": "cpu", **settings}
         if settings.get("resume")
         else small_settings(**settings)
     )
-    return hba.search(data or small_data(), out=out, **given)
+    return hba.search(data or small_data(), out=out, **options)
 
 
 def values_of(result: hba.SearchResult) -> np.ndarray:
@@ -125,9 +125,9 @@ def test_what_does_not_go_with_the_run_is_refused_and_changes_nothing(
         ({"network": Counted(), "space": hba.SearchSpace()}, "space"),
         ({}, "network"),
     ]
-    for given, word in cases:
+    for options, word in cases:
         with pytest.raises((RunError, SettingsError), match=word) as raised:
-            run(out, resume=True, **given)
+            run(out, resume=True, **options)
         assert len(str(raised.value).splitlines()) == 1
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     for content in (b"broken", before["checkpoint.pt"][:-1000]):

@@ -43,15 +43,15 @@ def schedule_of(result: hba.SearchResult) -> hba.Schedule:
     return result.schedule
 
 
-def stored(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(
+def stored_config(folder: Path) -> dict[str, Any]:
+    config: dict[str, Any] = json.loads(
         (folder / "config.json").read_text(encoding="utf-8")
     )
-    return found
+    return config
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> hba.SearchResult:
+def search_result(tmp_path_factory: pytest.TempPathFactory) -> hba.SearchResult:
     """A search in a folder. torch's default generator is not used."""
     torch.manual_seed(7)
     expected = torch.rand(3)
@@ -62,61 +62,67 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> hba.SearchResult:
 
 
 def test_a_search_returns_a_row_per_epoch_and_its_provenance(
-    found: hba.SearchResult,
+    search_result: hba.SearchResult,
 ) -> None:
-    schedule = schedule_of(found)
-    assert found.finished
+    schedule = schedule_of(search_result)
+    assert search_result.finished
     assert schedule.values.shape == (3, 57)
-    expected = schedule.space.decode(found.lam.double())
+    expected = schedule.space.decode(search_result.lam.double())
     assert torch.allclose(torch.tensor(schedule.values[-1]), expected, atol=1e-6)
     provenance = schedule.provenance
     assert provenance["settings"]["seed"] == 3
     assert (provenance["train_images"], provenance["val_images"]) == (24, 16)
     assert provenance["packages"]["torch"] == version("torch")
-    assert provenance["val_error_percent"] == found.metrics[-1]["val_error_percent"]
-    assert len(repr(found)) < 400
+    assert (
+        provenance["val_error_percent"]
+        == search_result.metrics[-1]["val_error_percent"]
+    )
+    assert len(repr(search_result)) < 400
 
 
-def test_the_folder_holds_what_was_found(found: hba.SearchResult) -> None:
-    assert found.folder is not None
-    names = {path.name for path in found.folder.iterdir()} - {".lock"}
-    of_search = {"checkpoint.pt", "config.json", "metrics.csv", "policy.json"}
-    assert names == of_search | {"report.html", "sample_images.png"}
-    assert (hba.load_policy(found.folder).values == schedule_of(found).values).all()
-    config = stored(found.folder)
+def test_the_folder_holds_what_was_found(search_result: hba.SearchResult) -> None:
+    assert search_result.folder is not None
+    names = {path.name for path in search_result.folder.iterdir()} - {".lock"}
+    search_files = {"checkpoint.pt", "config.json", "metrics.csv", "policy.json"}
+    assert names == search_files | {"report.html", "sample_images.png"}
+    assert (
+        hba.load_policy(search_result.folder).values
+        == schedule_of(search_result).values
+    ).all()
+    config = stored_config(search_result.folder)
     assert (config["epochs"], config["sigma"]) == (3, Lookahead().sigma)
     assert config["val_batch_size"] == 4, "half of a batch"
-    with (found.folder / "metrics.csv").open() as file:
+    with (search_result.folder / "metrics.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == list(found.metrics[0])
+    assert list(rows[0]) == list(search_result.metrics[0])
     assert [row["epoch"] for row in rows] == ["1", "2", "3"]
     with pytest.raises(RunError, match="already holds a run"):
-        run(found.folder)
+        run(search_result.folder)
 
 
 def test_an_earlier_search_s_settings_find_the_same(
-    found: hba.SearchResult, tmp_path: Path
+    search_result: hba.SearchResult, tmp_path: Path
 ) -> None:
-    assert found.folder is not None
+    assert search_result.folder is not None
     again = hba.search(
-        small_data(), out=tmp_path / "again", config=found.folder, device="cpu"
+        small_data(), out=tmp_path / "again", config=search_result.folder, device="cpu"
     )
-    assert np.array_equal(schedule_of(again).values, schedule_of(found).values)
-    assert stored(tmp_path / "again") == stored(found.folder)
+    assert np.array_equal(schedule_of(again).values, schedule_of(search_result).values)
+    assert stored_config(tmp_path / "again") == stored_config(search_result.folder)
     hba.search(
         small_data(),
         out=tmp_path / "other",
-        config=found.folder,
+        config=search_result.folder,
         seed=4,
         epochs=1,
         batch_size=4,
         device="cpu",
     )
-    assert stored(tmp_path / "other")["val_batch_size"] == 4, (
+    assert stored_config(tmp_path / "other")["val_batch_size"] == 4, (
         "the number of the earlier search"
     )
     other = hba.load_policy(tmp_path / "other")
-    assert (other.values[0] != schedule_of(found).values[0]).any(), (
+    assert (other.values[0] != schedule_of(search_result).values[0]).any(), (
         "another seed finds another schedule"
     )
 
@@ -137,7 +143,7 @@ def test_a_search_begins_at_a_schedule(algorithm: str, tmp_path: Path) -> None:
         of_row(schedule.space, first_row(imported)).double()
     ).numpy()
     assert schedule.values[0] == pytest.approx(expected, abs=2e-6)
-    assert stored(tmp_path)["init_from"] == {
+    assert stored_config(tmp_path)["init_from"] == {
         "schedule": str(file),
         "values": first_row(imported),
     }
@@ -152,13 +158,15 @@ def test_what_the_space_lacks_of_a_start_is_named() -> None:
 
 
 def test_custom_components_must_be_given_again(tmp_path: Path) -> None:
-    own: dict[str, Any] = {"network": WithDropout(), "space": SearchSpace()}
-    run(tmp_path, epochs=1, **own)
-    for name in own:
-        others = {other: value for other, value in own.items() if other != name}
-        for given in ({"config": tmp_path}, {"out": tmp_path, "resume": True}):
+    components: dict[str, Any] = {"network": WithDropout(), "space": SearchSpace()}
+    run(tmp_path, epochs=1, **components)
+    for name in components:
+        other_components = {
+            other: value for other, value in components.items() if other != name
+        }
+        for options in ({"config": tmp_path}, {"out": tmp_path, "resume": True}):
             with pytest.raises(SettingsError, match=name):
-                hba.search(small_data(), **given, **others)
+                hba.search(small_data(), **options, **other_components)
 
 
 def test_networks_that_cannot_be_searched_in_are_refused_in_one_line() -> None:
@@ -258,8 +266,8 @@ def test_rows_are_rounded_by_the_width_of_their_ranges() -> None:
     assert history.rows == [[1.23457e-6], [0.0123457], [0.1]]
     ranges = [(0.0, 1e-6), (0.1, 0.0), (0.0, 256.0)]
     operations = (
-        hba.Operation(f"Of{n}", lambda images, _: images, ends, "share")
-        for n, ends in enumerate(ranges)
+        hba.Operation(f"Of{number}", lambda images, _: images, ends, "share")
+        for number, ends in enumerate(ranges)
     )
     row = [
         0.123456789,
@@ -339,9 +347,9 @@ def test_a_dataset_is_read_once_split_and_searched_on() -> None:
         10,
         8,
     )
-    of_list = hba.search(list(dataset), **settings)
+    result_of_list = hba.search(list(dataset), **settings)
     assert (
-        schedule_of(of_list).provenance["data_fingerprint"]
+        schedule_of(result_of_list).provenance["data_fingerprint"]
         == origin["data_fingerprint"]
     )
     cases: list[tuple[Any, dict[str, Any], str]] = [
@@ -350,9 +358,9 @@ def test_a_dataset_is_read_once_split_and_searched_on() -> None:
         ((dataset, dataset), {}, "one dataset"),
         ([(torch.zeros(3, 8, 8, dtype=torch.uint8), 0, 1)], {}, "pairs"),
     ]
-    for data, further, word in cases:
+    for data, options, word in cases:
         with pytest.raises(HbaError, match=word):
-            hba.search(data, **settings, **further)
+            hba.search(data, **settings, **options)
 
 
 def test_images_in_memory_keep_the_network_size_that_a_baseline_gives(
@@ -368,6 +376,6 @@ def test_images_in_memory_keep_the_network_size_that_a_baseline_gives(
     images = LabelledImages(pixels, torch.arange(24) % 2)
     data = SearchData("noise", ("left", "right"), images, images)
     run(tmp_path / "first", data, random_resized_crop=True, epochs=1)
-    assert stored(tmp_path / "first")["image_size"] < 16
+    assert stored_config(tmp_path / "first")["image_size"] < 16
     hba.search(data, out=tmp_path / "again", config=tmp_path / "first", device="cpu")
-    assert stored(tmp_path / "again") == stored(tmp_path / "first")
+    assert stored_config(tmp_path / "again") == stored_config(tmp_path / "first")

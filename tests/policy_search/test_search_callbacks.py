@@ -21,8 +21,8 @@ def test_a_resumed_search_has_each_epoch_once_in_its_events(tmp_path: Path) -> N
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     logger = hba.TensorBoardLogger(tmp_path / "events")
-    both: Any = CallbackList(logger, StopAfter(7))
-    hba.search(small_data(), out=tmp_path, callback=both, **SETTINGS)
+    callbacks: Any = CallbackList(logger, StopAfter(7))
+    hba.search(small_data(), out=tmp_path, callback=callbacks, **SETTINGS)
     hba.search(
         small_data(),
         out=tmp_path,
@@ -70,5 +70,8 @@ def test_the_plan_names_regularizers_with_their_values() -> None:
     ).schedule
     assert schedule is not None
     assert callback.plan.operations == ("Rotate",)
-    began = {one.name: one.initial for one in schedule.space.regularizers}
+    began = {
+        regularizer.name: regularizer.initial
+        for regularizer in schedule.space.regularizers
+    }
     assert dict(callback.plan.regularizers) == pytest.approx(began, rel=1e-5)

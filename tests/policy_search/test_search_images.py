@@ -30,39 +30,41 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def of_channels(n: int, n_channels: int) -> LabelledImages:
+def make_images(n_images: int, n_channels: int) -> LabelledImages:
     """8x8; class 1 is brighter in the last channel alone."""
     images = torch.randint(
-        0, 120, (n, n_channels, 8, 8), generator=torch.Generator().manual_seed(0)
+        0, 120, (n_images, n_channels, 8, 8), generator=torch.Generator().manual_seed(0)
     )
-    labels = torch.arange(n) % 2
+    labels = torch.arange(n_images) % 2
     images[labels == 1, -1] += 100
     return LabelledImages(images.to(torch.uint8), labels)
 
 
-def pairs_of_digits(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """scikit-learn's digits side by side, uint8 (n, 16, 16), and 0 or 1 for each digit
-    (n, 10); one in eight is noise without label.
+def pairs_of_digits(n_images: int) -> tuple[np.ndarray, np.ndarray]:
+    """scikit-learn's digits side by side, uint8 (n_images, 16, 16), and 0 or 1 for each
+    digit (n_images, 10); one in eight is noise without label.
     """
     digits = load_digits()
     random = np.random.default_rng(0)
     levels = np.round(digits.images * (255 / 16)).astype(np.uint8)
-    chosen = random.integers(0, len(levels), (n, 2))
-    images = np.zeros((n, 16, 16), np.uint8)
-    labels = np.zeros((n, 10), np.int64)
+    chosen = random.integers(0, len(levels), (n_images, 2))
+    images = np.zeros((n_images, 16, 16), np.uint8)
+    labels = np.zeros((n_images, 10), np.int64)
     images[:, 4:12, :8] = levels[chosen[:, 0]]
     images[:, 4:12, 8:] = levels[chosen[:, 1]]
-    labels[np.arange(n)[:, None], digits.target[chosen]] = 1
+    labels[np.arange(n_images)[:, None], digits.target[chosen]] = 1
     images[::8] = random.integers(0, 256, images[::8].shape)
     labels[::8] = 0
     return images, labels
 
 
 def test_images_of_four_channels_are_searched_on_and_evaluated(tmp_path: Path) -> None:
-    made = of_channels(80, 4)
+    images = make_images(80, 4)
     file = tmp_path / "4.npz"
     np.savez(
-        file, images=made.images.permute(0, 2, 3, 1).numpy(), labels=made.labels.numpy()
+        file,
+        images=images.images.permute(0, 2, 3, 1).numpy(),
+        labels=images.labels.numpy(),
     )
     with pytest.raises(SettingsError, match=f"got 4; .*--operations {FITTING}$"):
         hba.search(file, **SETTINGS)
@@ -72,15 +74,15 @@ def test_images_of_four_channels_are_searched_on_and_evaluated(tmp_path: Path) -
     assert schedule.fill[-1] > schedule.fill[0] + 0.1, (
         "the last channel is brighter in half of the images"
     )
-    image = of_channels(1, 4).images[0]
+    image = make_images(1, 4).images[0]
     torch.manual_seed(0)
     assert schedule.transform()(image).shape == (4, 8, 8)
     with pytest.raises(HbaError, match="4 channels, got 3"):
         schedule.transform()(Image.new("RGB", (8, 8)))
-    found = hba.evaluate(
+    evaluation = hba.evaluate(
         tmp_path / "run", against=["none", "cutout", "static"], seeds=1, epochs=1
     )
-    assert [row.name for row in found.rows] == ["run", "none", "cutout", "static"]
+    assert [row.name for row in evaluation.rows] == ["run", "none", "cutout", "static"]
 
 
 def test_images_of_several_labels_are_searched_on_and_evaluated(tmp_path: Path) -> None:
@@ -104,5 +106,5 @@ def test_images_of_several_labels_are_searched_on_and_evaluated(tmp_path: Path) 
     assert last < first - 5, "it learns"
     assert hba.load_policy(tmp_path / "run").provenance["error"] == MultiLabel.error
     assert str(MultiLabel.error) in (tmp_path / "run" / "report.html").read_text()
-    found = hba.evaluate(tmp_path / "run", against=["cutout"], seeds=1, epochs=1)
-    assert np.isfinite([row.test_error_percent for row in found.rows]).all()
+    evaluation = hba.evaluate(tmp_path / "run", against=["cutout"], seeds=1, epochs=1)
+    assert np.isfinite([row.test_error_percent for row in evaluation.rows]).all()

@@ -27,7 +27,7 @@ def run(out: Path | None = None, **settings: Any) -> hba.SearchResult:
     )
 
 
-def found(result: hba.SearchResult) -> hba.Schedule:
+def schedule_of(result: hba.SearchResult) -> hba.Schedule:
     assert result.schedule is not None
     return result.schedule
 
@@ -41,7 +41,7 @@ def test_a_named_space_begins_where_it_says(
     """Without a step of lambda the row is the start: half of the way, or 5 %, from 256
     to 0, and from 4 to 0.
     """
-    schedule = found(
+    schedule = schedule_of(
         run(
             space="pba",
             algorithm="hba" if paper else "lookahead",
@@ -71,9 +71,9 @@ def test_a_given_start_and_range_are_recorded_and_resumed(tmp_path: Path) -> Non
         "epochs": 2,
         "init": "randaugment",
     }
-    whole = found(run(**settings))
+    whole = schedule_of(run(**settings))
     run(tmp_path, **settings, callback=StopAfter(1))
-    loaded = found(run(tmp_path, resume=True, epochs=2))
+    loaded = schedule_of(run(tmp_path, resume=True, epochs=2))
     np.testing.assert_array_equal(loaded.values, whole.values)
     began = start_of(hba.load_policy(tmp_path))
     assert began is not None
@@ -103,7 +103,7 @@ def test_operations_of_the_space_stn_act_on_every_image(
         "learning_rate": 0.001,
         "warm_up_epochs": 0,
     }
-    whole = found(run(**settings))
+    whole = schedule_of(run(**settings))
     is_probability = np.array(
         [name.endswith(".probability") for name in whole.space.names]
     )
@@ -112,7 +112,7 @@ def test_operations_of_the_space_stn_act_on_every_image(
     assert (whole.values[-1, ~is_probability] != whole.values[0, ~is_probability]).all()
     run(tmp_path, **settings, callback=StopAfter(1))
     np.testing.assert_array_equal(
-        found(run(tmp_path, **settings, resume=True)).values, whole.values
+        schedule_of(run(tmp_path, **settings, resume=True)).values, whole.values
     )
     began = start_of(hba.load_policy(tmp_path))
     assert began is not None
@@ -145,10 +145,14 @@ def test_your_own_operation_is_searched_resumed_saved_and_loaded(
     whole = run(space=space, epochs=3)
     run(tmp_path, space=space, epochs=3, callback=StopAfter(1))
     resumed = run(tmp_path, space=space, resume=True, epochs=3)
-    np.testing.assert_array_equal(found(resumed).values, found(whole).values)
+    np.testing.assert_array_equal(
+        schedule_of(resumed).values, schedule_of(whole).values
+    )
     assert hba.load_policy(tmp_path).space == space
     start = space.decode(randaugment(space).double()).numpy()
-    assert not np.allclose(found(resumed).values[-1], start), "the search moves it"
+    assert not np.allclose(schedule_of(resumed).values[-1], start), (
+        "the search moves it"
+    )
     del registered["Power"]
     with pytest.raises(ScheduleError, match="Power"):
         hba.load_policy(tmp_path)
@@ -173,7 +177,11 @@ def test_your_own_function_gets_the_images_that_drew_it_and_the_fill(
         "train_steps": 1,
         "epochs": 4,
     }
-    assert found(run(tmp_path, fill="0.25,0.5,1", **settings)).fill == (0.25, 0.5, 1.0)
+    assert schedule_of(run(tmp_path, fill="0.25,0.5,1", **settings)).fill == (
+        0.25,
+        0.5,
+        1.0,
+    )
     assert seen
     for images, magnitude, fill in seen:
         assert images.shape == (len(magnitude), 3, 8, 8)

@@ -18,7 +18,7 @@ from hba.policy_search.seeds import repeated_search
 from hba.schedule.schedule import Schedule
 
 
-def repeated(out: Path, **settings: Any) -> Any:
+def repeat(out: Path, **settings: Any) -> Any:
     return repeated_search(
         small_data(), out=out, **{**SMALL_SETTINGS, "epochs": 1, **settings}
     )
@@ -34,10 +34,10 @@ def values_in(folder: Path) -> np.ndarray:
 
 def test_each_is_the_search_of_its_seed(tmp_path: Path) -> None:
     done: list[int] = []
-    found = repeated(
+    repeats = repeat(
         tmp_path, seeds=2, seed=3, on_done=lambda seed, folder: done.append(seed)
     )
-    assert done == sorted(found.schedules) == [3, 4]
+    assert done == sorted(repeats.schedules) == [3, 4]
     for seed in done:
         settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 1, "seed": seed}
         alone = hba.search(small_data(), **settings).schedule
@@ -55,8 +55,8 @@ def test_two_processes_find_what_one_finds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    repeated(tmp_path / "one", seeds=2)
-    repeated(tmp_path / "two", seeds=2, jobs=2)
+    repeat(tmp_path / "one", seeds=2)
+    repeat(tmp_path / "two", seeds=2, jobs=2)
     for name in ("seed-0", "seed-1"):
         assert (
             values_in(tmp_path / "one" / name) == values_in(tmp_path / "two" / name)
@@ -67,11 +67,11 @@ def test_two_processes_find_what_one_finds(
 def test_what_was_stopped_goes_on_and_more_seeds_begin_as_the_others_did(
     tmp_path: Path,
 ) -> None:
-    whole = repeated(tmp_path / "whole", seeds=3)
-    assert repeated(tmp_path / "stopped", seeds=2, callback=StopAfter(2)) is None
+    whole = repeat(tmp_path / "whole", seeds=3)
+    assert repeat(tmp_path / "stopped", seeds=2, callback=StopAfter(2)) is None
     assert not (tmp_path / "stopped" / "seed-1" / "checkpoint.pt").exists()
     with pytest.raises(RunError, match=r"holds searches already: add --resume"):
-        repeated(tmp_path / "stopped", seeds=2)
+        repeat(tmp_path / "stopped", seeds=2)
     resumed = go_on(tmp_path / "stopped")
     assert sorted(resumed.schedules) == [0, 1], "as many as were asked for"
     longer = go_on(tmp_path / "stopped", seeds=3)
@@ -91,24 +91,24 @@ def test_what_cannot_work_is_refused_before_a_folder_is_made(tmp_path: Path) -> 
     ]
     for settings, name in cases:
         with pytest.raises(SettingsError, match=name):
-            repeated(tmp_path / "new", **settings)
+            repeat(tmp_path / "new", **settings)
         assert not (tmp_path / "new").exists()
 
 
 def test_one_that_diverges_does_not_keep_the_others_from_being_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def of_seed(data: Any, **further: Any) -> hba.SearchResult:
-        if further["out"].name == "seed-0":
+    def search_or_diverge(data: Any, **options: Any) -> hba.SearchResult:
+        if options["out"].name == "seed-0":
             raise DivergedError("the loss is not finite")
-        return hba.search(data, **further)
+        return hba.search(data, **options)
 
-    monkeypatch.setattr("hba.policy_search.seeds.search", of_seed)
+    monkeypatch.setattr("hba.policy_search.seeds.search", search_or_diverge)
     with pytest.raises(
         DivergedError,
         match=r"^seed 0: the loss is not finite; the other searches are in ",
     ):
-        repeated(tmp_path, seeds=3)
+        repeat(tmp_path, seeds=3)
     assert sorted(path.parent.name for path in tmp_path.glob("*/policy.json")) == [
         "seed-1",
         "seed-2",
@@ -119,12 +119,12 @@ def test_one_that_diverges_does_not_keep_the_others_from_being_made(
 def test_two_machines_find_what_one_process_finds(
     machines: Machines, tmp_path: Path
 ) -> None:
-    alone = repeated(tmp_path / "alone", seeds=3)
-    found = repeated(
+    alone = repeat(tmp_path / "alone", seeds=3)
+    repeats = repeat(
         tmp_path / "found",
         seeds=3,
         cluster=machines.address,
         on_done=lambda *_: machines.lose_one(),
     )
     for seed, schedule in alone.schedules.items():
-        assert (schedule.values == found.schedules[seed].values).all()
+        assert (schedule.values == repeats.schedules[seed].values).all()

@@ -49,9 +49,9 @@ def write_texts(folder: Path, lines: Mapping[str, int] = LINES, seed: int = 0) -
     return folder
 
 
-def small_search(data: Path | None, **given: Any) -> hba.SearchResult:
+def small_search(data: Path | None, **settings: Any) -> hba.SearchResult:
     """Lambda moves from the first epoch on, unless the settings say otherwise."""
-    return hba.text.search(data, **{**SMALL, "warm_up_epochs": 0, **given})
+    return hba.text.search(data, **{**SMALL, "warm_up_epochs": 0, **settings})
 
 
 def training_config(**settings: Any) -> TextTrainingConfig:

@@ -43,8 +43,8 @@ def test_texts_are_numbered_by_words_of_the_training_text_and_lines_end_in_a_wor
     corpus = Corpus.read(folder, 100)
     assert corpus.vocabulary.words == ("<unk>", "<eos>", "b", "a", "c", "d")
     read = {
-        part: " ".join(corpus.vocabulary.words[number] for number in tokens.tolist())
-        for part, tokens in corpus.tokens.items()
+        split: " ".join(corpus.vocabulary.words[number] for number in tokens.tolist())
+        for split, tokens in corpus.tokens.items()
     }
     assert read["train"] == "b a c <eos> <eos> b a <unk> d <eos> b <eos>"
     assert (read["valid"], read["test"]) == ("a <unk> <eos>", "<unk> b <eos>")

@@ -21,7 +21,7 @@ RATES = torch.tensor([0.1, 0.5, 0.9])
 
 
 @pytest.fixture(autouse=True)
-def _seeded() -> None:
+def _seed() -> None:
     torch.manual_seed(0)
 
 
@@ -29,7 +29,7 @@ def ones() -> Tensor:
     return torch.ones(COLUMNS, LENGTH, WIDTH)
 
 
-def numbered() -> Tensor:
+def number_words() -> Tensor:
     """Each column has each of 50 words, in another order."""
     return torch.stack([torch.randperm(50) for _ in range(COLUMNS)])
 
@@ -37,11 +37,13 @@ def numbered() -> Tensor:
 def test_variational_dropout_has_a_mask_for_all_words_and_another_for_each_column() -> (
     None
 ):
-    found = VariationalDropout(0.5).train()(ones())
-    assert torch.equal(found, found[:, :1].expand_as(found))
-    assert set(found.unique().tolist()) == {0.0, 2.0}
-    for one, other in ((0, 1), (1, 2)):
-        assert 0.4 < float((found[one, 0] != found[other, 0]).float().mean()) < 0.6
+    dropped = VariationalDropout(0.5).train()(ones())
+    assert torch.equal(dropped, dropped[:, :1].expand_as(dropped))
+    assert set(dropped.unique().tolist()) == {0.0, 2.0}
+    for column, other in ((0, 1), (1, 2)):
+        assert (
+            0.4 < float((dropped[column, 0] != dropped[other, 0]).float().mean()) < 0.6
+        )
     by_column = VariationalDropout().dropped(ones(), rate=RATES)
     torch.testing.assert_close(
         (by_column[:, 0] == 0).float().mean(1), RATES, atol=0.04, rtol=0
@@ -51,25 +53,25 @@ def test_variational_dropout_has_a_mask_for_all_words_and_another_for_each_colum
 
 def test_embedding_dropout_drops_a_word_wherever_it_stands() -> None:
     tokens = torch.randint(50, (COLUMNS, 400))
-    found = EmbeddingDropout(50, 0.5).train()(torch.ones(COLUMNS, 400, 2), tokens)
-    of_word: dict[int, list[float]] = {}
+    dropped = EmbeddingDropout(50, 0.5).train()(torch.ones(COLUMNS, 400, 2), tokens)
+    numbers_by_word: dict[int, list[float]] = {}
     for word, numbers in zip(
-        tokens.flatten().tolist(), found.flatten(0, 1).tolist(), strict=True
+        tokens.flatten().tolist(), dropped.flatten(0, 1).tolist(), strict=True
     ):
-        assert of_word.setdefault(word, numbers) == numbers
+        assert numbers_by_word.setdefault(word, numbers) == numbers
         assert numbers in ([0.0, 0.0], [2.0, 2.0])
-    assert 10 < sum(numbers == [0.0, 0.0] for numbers in of_word.values()) < 40
+    assert 10 < sum(numbers == [0.0, 0.0] for numbers in numbers_by_word.values()) < 40
 
 
 def test_each_column_of_embedding_dropout_has_the_rate_that_it_is_given() -> None:
     n_words = 4000
     tokens = torch.arange(n_words).expand(COLUMNS, -1)
-    found = EmbeddingDropout(n_words).dropped(
+    dropped = EmbeddingDropout(n_words).dropped(
         torch.ones(COLUMNS, n_words, 1), tokens, rate=RATES
     )[..., 0]
-    torch.testing.assert_close((found == 0).float().mean(1), RATES, atol=0.04, rtol=0)
-    torch.testing.assert_close(found.amax(1), 1 / (1 - RATES))
-    kept = found != 0
+    torch.testing.assert_close((dropped == 0).float().mean(1), RATES, atol=0.04, rtol=0)
+    torch.testing.assert_close(dropped.amax(1), 1 / (1 - RATES))
+    kept = dropped != 0
     assert (kept[0] | ~kept[1]).all(), (
         "a word that a higher rate keeps is kept at a lower one"
     )
@@ -121,7 +123,7 @@ def test_weight_dropout_of_a_hyper_layer_masks_weights_and_their_response_alike(
 def all_kinds(rate: float) -> list[tuple[RatedDropout, tuple[Any, ...]]]:
     return [
         (VariationalDropout(rate), (torch.randn(COLUMNS, LENGTH, 7),)),
-        (EmbeddingDropout(50, rate), (torch.randn(COLUMNS, 50, 7), numbered())),
+        (EmbeddingDropout(50, rate), (torch.randn(COLUMNS, 50, 7), number_words())),
         (WeightDropout(rate), (nn.Linear(4, 4, bias=False),)),
     ]
 
@@ -133,9 +135,9 @@ def test_rate_0_and_eval_mode_keep_all_and_draw_nothing_and_rate_1_keeps_none() 
             assert dropout.train(training)(*arguments) is arguments[0]
             assert torch.equal(torch.get_rng_state(), before)
     for dropout, arguments in all_kinds(1.0):
-        found = dropout.train()(*arguments)
+        output = dropout.train()(*arguments)
         assert not (
-            found if isinstance(found, Tensor) else found(torch.randn(2, 4))
+            output if isinstance(output, Tensor) else output(torch.randn(2, 4))
         ).any()
 
 
@@ -152,8 +154,8 @@ class Dropping(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if self.kind is WeightDropout:
             return torch.as_tensor(self.dropout(self.hidden)(x))
-        further = (numbered(),) if self.kind is EmbeddingDropout else ()
-        return torch.as_tensor(self.dropout(x, *further))
+        token_numbers = (number_words(),) if self.kind is EmbeddingDropout else ()
+        return torch.as_tensor(self.dropout(x, *token_numbers))
 
 
 def test_a_hypernetwork_drops_by_the_rate_of_each_column_or_of_the_batch() -> None:

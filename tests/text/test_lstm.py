@@ -20,18 +20,20 @@ def pytorchs(network: LstmLanguageModel) -> nn.LSTM:
     reference = nn.LSTM(WIDTH, WIDTH, network.n_layers, batch_first=True)
     with torch.no_grad():
         for number in range(network.n_layers):
-            own = {
-                name.removesuffix(f"_l{number}"): one
-                for name, one in reference.named_parameters()
+            parameters = {
+                name.removesuffix(f"_l{number}"): parameter
+                for name, parameter in reference.named_parameters()
             }
-            own["weight_ih"].copy_(
+            parameters["weight_ih"].copy_(
                 network.get_parameter(f"layers.{number}.inputs.weight")
             )
-            own["weight_hh"].copy_(
+            parameters["weight_hh"].copy_(
                 network.get_parameter(f"layers.{number}.recurrent.weight")
             )
-            own["bias_ih"].copy_(network.get_parameter(f"layers.{number}.inputs.bias"))
-            own["bias_hh"].zero_()
+            parameters["bias_ih"].copy_(
+                network.get_parameter(f"layers.{number}.inputs.bias")
+            )
+            parameters["bias_hh"].zero_()
     return reference
 
 
@@ -46,15 +48,15 @@ def some_passage(n_layers: int = 2, seed: int = 0) -> Passage:
 def check_against(
     reference: nn.LSTM,
     network: LstmLanguageModel,
-    found: Prediction,
+    prediction: Prediction,
     x: Tensor,
     state: Tensor,
 ) -> None:
     states, (last, cell) = reference(x, (state[0].contiguous(), state[1].contiguous()))
-    torch.testing.assert_close(found.states, states)
-    torch.testing.assert_close(found.state, torch.stack([last, cell]))
+    torch.testing.assert_close(prediction.states, states)
+    torch.testing.assert_close(prediction.state, torch.stack([last, cell]))
     torch.testing.assert_close(
-        found.logits, states @ network.decoder.weight.T + network.decoder.bias
+        prediction.logits, states @ network.decoder.weight.T + network.decoder.bias
     )
 
 
@@ -65,15 +67,15 @@ def test_in_eval_mode_it_is_pytorchs_lstm(n_layers: int) -> None:
     for name in DROPOUTS:
         if hasattr(network, name):
             network.get_submodule(name).p = 0.5  # type: ignore[assignment]
-    found = network(passage)
+    prediction = network(passage)
     check_against(
         pytorchs(network),
         network,
-        found,
+        prediction,
         network.embedding.weight[passage.tokens],
         passage.state,
     )
-    assert torch.equal(found.dropped, found.states)
+    assert torch.equal(prediction.dropped, prediction.states)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +93,8 @@ def test_dropout_of_weights_and_hidden_states_acts_where_zeros_in_pytorchs_lstm_
     network.get_submodule(name).p = 1.0  # type: ignore[assignment]
     reference = pytorchs(network)
     with torch.no_grad():
-        for one in dropped:
-            reference.get_parameter(one).zero_()
+        for dropped_name in dropped:
+            reference.get_parameter(dropped_name).zero_()
     check_against(
         reference,
         network,
@@ -106,11 +108,11 @@ def test_output_dropout_acts_behind_the_last_layer_not_on_what_is_carried() -> N
     network = small_network().train()
     passage = some_passage()
     network.output.p = 1.0
-    found = network(passage)
+    prediction = network(passage)
     expected = small_network().eval()(passage)
-    assert torch.equal(found.states, expected.states)
-    assert torch.equal(found.state, expected.state)
-    assert not found.dropped.any()
+    assert torch.equal(prediction.states, expected.states)
+    assert torch.equal(prediction.state, expected.state)
+    assert not prediction.dropped.any()
     torch.testing.assert_close(
-        found.logits, network.decoder.bias.expand(COLUMNS, LENGTH, -1)
+        prediction.logits, network.decoder.bias.expand(COLUMNS, LENGTH, -1)
     )

@@ -7,8 +7,11 @@ from torch import Tensor
 from hba.errors import SettingsError
 from hba.text.reader import TokenStream
 
-N_WORDS, COLUMNS, LENGTH = 37, 3, 4
+N_WORDS = 37
 """12 words in each column, so two passages and words left over."""
+COLUMNS = 3
+LENGTH = 4
+"""Words of each column in a passage."""
 
 
 def counted_state(n_columns: int) -> Tensor:
@@ -22,30 +25,30 @@ def stream(
 
 
 def test_a_pass_reads_each_column_in_its_order_with_the_words_that_follow() -> None:
-    found = stream()
-    assert found.batches_per_pass == 2
+    passages = stream()
+    assert passages.batches_per_pass == 2
     for number in (0, 1, 0, 1, 0):
-        passage, following = found.next()
+        passage, following = passages.next()
         first = [12 * column + LENGTH * number for column in range(COLUMNS)]
         assert passage.tokens.tolist() == [
-            list(range(one, one + LENGTH)) for one in first
+            list(range(start, start + LENGTH)) for start in first
         ]
         assert following.tolist() == [
-            list(range(one + 1, one + 1 + LENGTH)) for one in first
+            list(range(start + 1, start + 1 + LENGTH)) for start in first
         ]
         assert len(passage) == COLUMNS
 
 
 def test_passages_begin_with_the_state_left_before_and_passes_with_the_first() -> None:
-    found = stream()
+    passages = stream()
     for _ in range(2):
-        first, _ = found.next()
+        first, _ = passages.next()
         assert torch.equal(first.state, counted_state(COLUMNS))
         left = torch.randn(2, 1, COLUMNS, 2)
-        found.carry(left)
-        second, _ = found.next()
+        passages.carry(left)
+        second, _ = passages.next()
         assert torch.equal(second.state, left)
-        found.carry(left + 1)
+        passages.carry(left + 1)
 
 
 def test_a_text_must_have_a_passage_and_a_word_more_in_each_column() -> None:

@@ -26,8 +26,8 @@ ON_TEXT: dict[str, tuple[type[Algorithm], dict[str, Any]]] = {
 def test_an_algorithm_keeps_its_settings_on_images_but_those_of_its_text_experiment(
     name: str,
 ) -> None:
-    on_images, others = ON_TEXT[name]
+    on_images, on_text = ON_TEXT[name]
     assert TEXT_ALGORITHMS[name]().model_dump() == {
         **on_images().model_dump(),
-        **others,
+        **on_text,
     }

@@ -27,10 +27,10 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def schedule(texts: Path) -> Schedule:
     """With rows that differ more than those of so short a search."""
-    found = small_search(texts).schedule
-    assert found is not None
-    values = np.linspace(0.05, 0.4, found.values.size).reshape(found.values.shape)
-    return dataclasses.replace(found, values=values)
+    searched = small_search(texts).schedule
+    assert searched is not None
+    values = np.linspace(0.05, 0.4, searched.values.size).reshape(searched.values.shape)
+    return dataclasses.replace(searched, values=values)
 
 
 class Counting(TrainingsBar):
@@ -52,9 +52,9 @@ class Counting(TrainingsBar):
         self.done.append(text.partition(":")[0])
 
 
-def evaluated(schedule: Schedule | Path, **given: Any) -> TextEvaluation:
+def evaluate(schedule: Schedule | Path, **settings: Any) -> TextEvaluation:
     return hba.text.evaluate(
-        schedule, **{"against": (), "seeds": 1, "device": "cpu", **given}
+        schedule, **{"against": (), "seeds": 1, "device": "cpu", **settings}
     )
 
 
@@ -66,7 +66,7 @@ def test_every_row_is_trained_with_every_seed_and_baselines_are_constant(
     schedule: Schedule, texts: Path
 ) -> None:
     callback = Counting()
-    found = evaluated(
+    evaluation = evaluate(
         schedule, against="none,start,static,final", seeds=2, callback=callback
     ).trainings
     rows = {
@@ -80,12 +80,12 @@ def test_every_row_is_trained_with_every_seed_and_baselines_are_constant(
         f"{name}, seed {seed}" for seed in range(2) for name in rows
     ]
     assert (callback.begun, callback.steps) == ([(10, 28, "words", 20)], 280)
-    for trained, (name, row) in zip(found[5:], rows.items(), strict=True):
+    for trained, (name, row) in zip(evaluation[5:], rows.items(), strict=True):
         val_losses, test_loss = train(
             training_config(), tokens_of(texts), 12, row, seed=1
         )
         assert trained == TextTraining(name, 1, val_losses[-1], test_loss)
-    assert len({trained.test_loss for trained in found[:5]}) == 5, "rows differ"
+    assert len({trained.test_loss for trained in evaluation[:5]}) == 5, "rows differ"
 
 
 def test_a_resumed_evaluation_trains_only_what_is_missing(
@@ -93,10 +93,10 @@ def test_a_resumed_evaluation_trains_only_what_is_missing(
 ) -> None:
     out = tmp_path / "evaluation"
     settings = {"epochs": 1}
-    before = evaluated(schedule, against="none", seeds=2, out=out, **settings).trainings
+    before = evaluate(schedule, against="none", seeds=2, out=out, **settings).trainings
     callback = Counting()
     more: dict[str, Any] = {**settings, "against": "none,final", "seeds": 3}
-    found = evaluated(
+    evaluation = evaluate(
         schedule, out=out, resume=True, callback=callback, **more
     ).trainings
     assert callback.done == [
@@ -106,34 +106,34 @@ def test_a_resumed_evaluation_trains_only_what_is_missing(
         "none, seed 2",
         "final, seed 2",
     ]
-    assert {*before} < {*found}
-    assert found == evaluated(schedule, **more).trainings
+    assert {*before} < {*evaluation}
+    assert evaluation == evaluate(schedule, **more).trainings
     stored = json.loads((out / "results.json").read_text(encoding="utf-8"))
     assert len(stored["trainings"]) == 9
     elsewhere = write_texts(tmp_path / "elsewhere", seed=1)
-    for other, given in (
+    for other, options in (
         (constant(schedule, [0.2] * 7), settings),
         (schedule, {"epochs": 2}),
         (schedule, {"epochs": 1, "data": elsewhere}),
     ):
         with pytest.raises(RunError, match="is of another schedule, text or settings"):
-            evaluated(other, out=out, resume=True, **given)
+            evaluate(other, out=out, resume=True, **options)
     with pytest.raises(RunError, match="--resume"):
-        evaluated(schedule, out=out, **settings)
+        evaluate(schedule, out=out, **settings)
 
 
 def test_settings_are_those_of_the_search_unless_they_are_given(
     schedule: Schedule, texts: Path
 ) -> None:
     bare = dataclasses.replace(schedule, provenance={})
-    assert evaluated(bare, data=texts, **SMALL) == evaluated(schedule)
+    assert evaluate(bare, data=texts, **SMALL) == evaluate(schedule)
 
 
 def test_what_no_training_could_use_is_refused(
     schedule: Schedule, texts: Path, tmp_path: Path
 ) -> None:
     bare = dataclasses.replace(schedule, provenance={})
-    for found, given, error, named in (
+    for policy, options, error, named in (
         (bare, {}, HbaError, "data"),
         (
             schedule,
@@ -145,7 +145,7 @@ def test_what_no_training_could_use_is_refused(
         (both(), {"data": texts}, HbaError, "Rotate"),
     ):
         with pytest.raises(error, match=named):
-            evaluated(found, **given)
+            evaluate(policy, **options)
     with pytest.raises(HbaError, match="hba evaluate-text"):
         hba.evaluate(schedule, tiny_data(), model="wrn-10-1", device="cpu")
 
@@ -164,12 +164,12 @@ def test_differences_are_of_pairs_with_the_same_seed(
     none = [2.5, 2.75, 3.3]
     by_row = {"schedule": losses, "none": none}
     trainings = (
-        TextTraining(name, seed, 9.0, one)
-        for name, of in by_row.items()
-        for seed, one in enumerate(of)
+        TextTraining(name, seed, 9.0, test_loss)
+        for name, losses_of_row in by_row.items()
+        for seed, test_loss in enumerate(losses_of_row)
     )
     first, _, last = TextEvaluation(tuple(trainings)).lines()
-    differences = [one - other for one, other in zip(losses, none, strict=True)]
+    differences = [loss - other for loss, other in zip(losses, none, strict=True)]
     half = 4.302653 * statistics.stdev(differences) / 3**0.5
     mean = statistics.fmean(differences)
     perplexities = np.exp(losses)

@@ -40,9 +40,9 @@ def loss_word_by_word(n_words: int) -> float:
     ):
         state = network.zero_state(1)
         for word, following in itertools.pairwise(column):
-            found = network(Passage(torch.tensor([[word]]), state))
-            state = found.state
-            logits = found.logits[0, 0].detach().double().numpy()
+            prediction = network(Passage(torch.tensor([[word]]), state))
+            state = prediction.state
+            logits = prediction.logits[0, 0].detach().double().numpy()
             losses.append(np.log(np.exp(logits).sum()) - logits[following])
     return float(np.mean(losses))
 

@@ -67,9 +67,9 @@ def test_noise_of_what_has_one_rate_for_a_batch_is_the_same_in_all_rows(
     noise = task.noise(6, torch.Generator().manual_seed(0))
     equal = (noise == noise[:1]).all(0)
     assert equal.nonzero().flatten().tolist() == [column]
-    others = [number for number in range(task.space.n) if number != column]
+    other_columns = [number for number in range(task.space.n) if number != column]
     drawn = torch.randn(6, task.space.n, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(noise[:, others], drawn[:, others])
+    assert torch.equal(noise[:, other_columns], drawn[:, other_columns])
     assert noise[:, column].unique().tolist() == drawn[:1, column].tolist()
 
 
@@ -97,11 +97,11 @@ def test_the_penalty_is_that_of_a_loop_with_values_of_its_own_for_each_column(
     assert activation(
         states, dropped, alpha=alpha, beta=beta
     ).tolist() == pytest.approx(expected)
-    of_name = {"activation.alpha": alpha, "activation.beta": beta}
-    values = torch.stack([of_name[name] for name in task.space.names], dim=1)
+    values_by_name = {"activation.alpha": alpha, "activation.beta": beta}
+    values = torch.stack([values_by_name[name] for name in task.space.names], dim=1)
     prediction = Prediction(torch.randn(3, 5, 12), states, dropped, torch.zeros(()))
-    found = task.regularization.penalty(prediction, torch.zeros(3, 5), values)
-    assert float(found) == pytest.approx(np.mean(expected))
+    penalty = task.regularization.penalty(prediction, torch.zeros(3, 5), values)
+    assert float(penalty) == pytest.approx(np.mean(expected))
     assert task.regularization.has_penalty
     assert not task_of(texts, tune="dropout").regularization.has_penalty
 
@@ -169,17 +169,17 @@ def test_tuned_weight_decay_is_the_same_training_in_a_search_and_behind_it(
         next_word_loss(prediction, following).backward()
         assert (
             sum(
-                float(one.grad.square().sum())
-                for one in network.parameters()
-                if one.grad is not None
+                float(parameter.grad.square().sum())
+                for parameter in network.parameters()
+                if parameter.grad is not None
             )
             > 0.01
         )
         optimizer.step()
-    for found, expected in zip(
+    for parameter, expected in zip(
         state.to_module().parameters(), network.parameters(), strict=True
     ):
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(parameter, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_the_learning_rate_takes_a_quarter_after_epochs_without_a_lower_loss() -> None:
@@ -213,11 +213,13 @@ def test_a_training_step_carries_the_state_to_the_passage_that_follows(
 
 def test_the_linearized_language_model_is_that_of_finite_differences() -> None:
     """Every layer responds to lambda, around a center that is not zero."""
-    n = 3
+    n_hyperparameters = 3
     n_columns = 4
     length = 5
     small = 1e-5
-    hypernetwork = HyperNetwork(small_network(), n, "every").double().train()
+    hypernetwork = (
+        HyperNetwork(small_network(), n_hyperparameters, "every").double().train()
+    )
     generator = torch.Generator().manual_seed(1)
     for parameter in hypernetwork.response_parameters():
         nn.init.normal_(parameter, std=0.3, generator=generator)
@@ -227,7 +229,7 @@ def test_the_linearized_language_model_is_that_of_finite_differences() -> None:
         torch.randn(2, 2, n_columns, 4, generator=generator, dtype=torch.float64),
     )
     rows = hypernetwork.center + torch.randn(
-        n_columns, n, generator=generator, dtype=torch.float64
+        n_columns, n_hyperparameters, generator=generator, dtype=torch.float64
     )
     seen: list[Prediction] = []
 
@@ -235,9 +237,11 @@ def test_the_linearized_language_model_is_that_of_finite_differences() -> None:
         seen.append(prediction)
         return prediction.logits.square().mean()
 
-    own = copy.deepcopy(hypernetwork)
+    copied = copy.deepcopy(hypernetwork)
     linearized(
-        TrainingBatch(own, lambda same, _: same, loss_of, passage, torch.zeros(4), rows)
+        TrainingBatch(
+            copied, lambda same, _: same, loss_of, passage, torch.zeros(4), rows
+        )
     )
     _, moved = seen
     center = hypernetwork.center
@@ -250,7 +254,9 @@ def test_the_linearized_language_model_is_that_of_finite_differences() -> None:
         far = hypernetwork(passage, rows)
     assert isinstance(moved, Prediction)
     for name in Prediction._fields:
-        first, second, zeroth = (getattr(one, name) for one in (plus, minus, at_center))
+        first, second, zeroth = (
+            getattr(measured, name) for measured in (plus, minus, at_center)
+        )
         expected = zeroth + (first - second) / (2 * small)
         torch.testing.assert_close(getattr(moved, name), expected, rtol=1e-6, atol=1e-7)
         assert not torch.allclose(getattr(far, name), expected, rtol=1e-2), (

@@ -32,29 +32,29 @@ def texts(tmp_path: Path) -> Path:
 
 def values_of(result: hba.SearchResult) -> list[list[float]]:
     assert result.schedule is not None
-    found: list[list[float]] = result.schedule.values.tolist()
-    return found
+    values: list[list[float]] = result.schedule.values.tolist()
+    return values
 
 
 def metrics_of(result: hba.SearchResult) -> list[Mapping[str, float | None]]:
     """Without the time."""
     return [
-        {name: one for name, one in row.items() if name != "seconds"}
+        {name: value for name, value in row.items() if name != "seconds"}
         for row in result.metrics
     ]
 
 
-def check_equal(found: hba.SearchResult, expected: hba.SearchResult) -> None:
-    assert found.finished
-    assert values_of(found) == values_of(expected)
-    assert metrics_of(found) == metrics_of(expected)
-    assert torch.equal(found.lam, expected.lam)
-    for one, other in zip(
-        found.network.state_dict().values(),
+def check_equal(result: hba.SearchResult, expected: hba.SearchResult) -> None:
+    assert result.finished
+    assert values_of(result) == values_of(expected)
+    assert metrics_of(result) == metrics_of(expected)
+    assert torch.equal(result.lam, expected.lam)
+    for tensor, other in zip(
+        result.network.state_dict().values(),
         expected.network.state_dict().values(),
         strict=True,
     ):
-        assert torch.equal(one, other)
+        assert torch.equal(tensor, other)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -91,8 +91,8 @@ def test_a_search_notes_every_epoch_and_returns_the_network_of_lambda(
     assert result.hypernetwork is not None
     plain = result.hypernetwork.to_module(result.lam).state_dict()
     assert all(
-        torch.equal(one, plain[name])
-        for name, one in result.network.state_dict().items()
+        torch.equal(tensor, plain[name])
+        for name, tensor in result.network.state_dict().items()
     )
     for name, rate in zip(NAMES, last, strict=False):
         assert result.network.get_submodule(
@@ -159,11 +159,11 @@ def test_a_run_folder_holds_a_schedule_that_can_be_loaded(
     loaded.save(tmp_path / "again.json")
     again = hba.Schedule.load(tmp_path / "again.json")
     assert (again.space, again.provenance) == (loaded.space, loaded.provenance)
-    known = {
+    provenance = {
         name: loaded.provenance[name]
         for name in ("algorithm", "model", "train_words", "epochs_finished")
     }
-    assert known == {
+    assert provenance == {
         "algorithm": "stn",
         "model": "lstm-2x4",
         "train_words": 300,
@@ -180,13 +180,13 @@ def test_a_resumed_run_keeps_its_settings(texts: Path, tmp_path: Path) -> None:
         {"tune": "activation"},
         {"epochs": 3},
     ]
-    for given in (*cases, {"algorithm": "delta-stn"}):
-        ((name, value),) = given.items()
+    for settings in (*cases, {"algorithm": "delta-stn"}):
+        ((name, value),) = settings.items()
         with pytest.raises(
             SettingsError,
             match=rf"^a resumed run keeps its settings.* {name} .*given \[?'?{value}",
         ):
-            small_search(None, resume=True, out=tmp_path, **given)
+            small_search(None, resume=True, out=tmp_path, **settings)
 
 
 def test_what_cannot_work_is_refused_in_one_line_that_names_it(texts: Path) -> None:
@@ -202,9 +202,9 @@ def test_what_cannot_work_is_refused_in_one_line_that_names_it(texts: Path) -> N
             "at least 360 words for 60 columns of 5 words and one more, got 300",
         ),
     ]
-    for given, name in cases:
+    for settings, name in cases:
         with pytest.raises(HbaError) as caught:
-            small_search(texts, **given)
+            small_search(texts, **settings)
         assert name in str(caught.value)
         assert "\n" not in str(caught.value)
 

@@ -38,11 +38,18 @@ def schedule_of(*rows: Mapping[str, float]) -> Schedule:
     """What a row does not name is zero; the least weight decay of a range is not, so it
     must be named.
     """
-    groups = ["dropout", "activation"] + ["weight_decay"] * ("weight_decay" in rows[0])
-    known = hyperparameters_of(groups, lambda: LstmLanguageModel(N_WORDS, 4), 0.0)
-    values = [[row.get(one.name, 0.0) for one in known] for row in rows]
+    groups = ["dropout", "activation"]
+    if "weight_decay" in rows[0]:
+        groups.append("weight_decay")
+    hyperparameters = hyperparameters_of(
+        groups, lambda: LstmLanguageModel(N_WORDS, 4), 0.0
+    )
+    values = [
+        [row.get(hyperparameter.name, 0.0) for hyperparameter in hyperparameters]
+        for row in rows
+    ]
     return Schedule(
-        SearchSpace((), count_probabilities=(1.0,), regularizers=known),
+        SearchSpace((), count_probabilities=(1.0,), regularizers=hyperparameters),
         np.array(values),
     )
 
@@ -52,7 +59,7 @@ def tokens(tmp_path: Path) -> dict[str, Tensor]:
     return tokens_of(write_texts(tmp_path))
 
 
-def trained(
+def train_on(
     tokens: Mapping[str, Tensor], schedule: Schedule, seed: int = SEED, **settings: Any
 ) -> tuple[list[float], float]:
     return train(training_config(**settings), tokens, N_WORDS, schedule, seed)
@@ -92,24 +99,29 @@ class WrittenOut:
         state = torch.zeros(2, 2, COLUMNS, 4)
         for number in range(PASSAGES):
             words = columns[:, LENGTH * number : LENGTH * (number + 1) + 1]
-            found = self.network(Passage(words[:, :-1], state))
-            state = found.state.detach()
+            prediction = self.network(Passage(words[:, :-1], state))
+            state = prediction.state.detach()
             loss = F.cross_entropy(
-                found.logits.reshape(-1, N_WORDS), words[:, 1:].reshape(-1)
+                prediction.logits.reshape(-1, N_WORDS), words[:, 1:].reshape(-1)
             )
-            loss = loss + row.get("activation.alpha", 0.0) * found.dropped.pow(2).mean()
+            loss = (
+                loss
+                + row.get("activation.alpha", 0.0) * prediction.dropped.pow(2).mean()
+            )
             loss = (
                 loss
                 + row.get("activation.beta", 0.0)
-                * found.states.diff(dim=1).pow(2).mean()
+                * prediction.states.diff(dim=1).pow(2).mean()
             )
             self.step(loss, row.get("weight_decay", 0.0))
 
     def step(self, loss: Tensor, weight_decay: float) -> None:
         weights = list(self.network.parameters())
-        loss = loss + weight_decay / 2 * sum(one.square().sum() for one in weights)
+        loss = loss + weight_decay / 2 * sum(
+            weight.square().sum() for weight in weights
+        )
         gradients = torch.autograd.grad(loss, weights)
-        length = torch.cat([one.flatten() for one in gradients]).norm()
+        length = torch.cat([gradient.flatten() for gradient in gradients]).norm()
         with torch.no_grad():
             for weight, gradient in zip(weights, gradients, strict=True):
                 share = min(1.0, 0.25 / (float(length) + 1e-6))
@@ -130,13 +142,13 @@ class WrittenOut:
 def test_with_rates_of_zero_it_is_a_training_without_regularisation(
     tokens: dict[str, Tensor],
 ) -> None:
-    found, test_loss = trained(tokens, schedule_of({}), epochs=3)
+    losses, test_loss = train_on(tokens, schedule_of({}), epochs=3)
     plain = WrittenOut(tokens)
-    assert found == pytest.approx(plain.train([{}] * 3), rel=1e-5)
+    assert losses == pytest.approx(plain.train([{}] * 3), rel=1e-5)
     assert test_loss == pytest.approx(
         measured_loss(plain.network, tokens["test"], LENGTH), rel=1e-5
     )
-    assert found[-1] < found[0], "it learns"
+    assert losses[-1] < losses[0], "it learns"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -145,21 +157,21 @@ def test_each_epoch_is_regularized_by_its_own_row(
 ) -> None:
     strong, least = (0.1, 1e-6) if name == "weight_decay" else (0.6, 0.0)
     rows = [{name: least}, {name: strong}, {name: least}]
-    found = trained(tokens, schedule_of(*rows), epochs=3)[0]
-    assert found == pytest.approx(WrittenOut(tokens).train(rows), rel=1e-4)
-    without = trained(tokens, schedule_of({name: least}), epochs=3)[0]
-    assert found[0] == without[0]
-    assert found[1] != without[1]
+    losses = train_on(tokens, schedule_of(*rows), epochs=3)[0]
+    assert losses == pytest.approx(WrittenOut(tokens).train(rows), rel=1e-4)
+    without = train_on(tokens, schedule_of({name: least}), epochs=3)[0]
+    assert losses[0] == without[0]
+    assert losses[1] != without[1]
 
 
 def test_the_learning_rate_waits_for_the_validation_loss(
     tokens: dict[str, Tensor],
 ) -> None:
-    found = trained(
+    losses = train_on(
         tokens, schedule_of({}), epochs=5, patience_epochs=1, learning_rate=12
     )[0]
     written_out = WrittenOut(tokens, rate=12.0, patience=1)
-    assert found == pytest.approx(written_out.train([{}] * 5), rel=1e-3)
+    assert losses == pytest.approx(written_out.train([{}] * 5), rel=1e-3)
     assert written_out.rate < 12
 
 
@@ -169,8 +181,8 @@ def test_the_seed_decides_all_and_the_callers_numbers_stay(
     schedule = schedule_of({"dropout.output": 0.5})
     torch.manual_seed(0)
     before = torch.get_rng_state()
-    first = trained(tokens, schedule)
+    first = train_on(tokens, schedule)
     assert torch.equal(torch.get_rng_state(), before)
     torch.rand(3)
-    assert trained(tokens, schedule) == first
-    assert trained(tokens, schedule, seed=SEED + 1)[0] != first[0]
+    assert train_on(tokens, schedule) == first
+    assert train_on(tokens, schedule, seed=SEED + 1)[0] != first[0]

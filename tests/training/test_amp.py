@@ -75,14 +75,15 @@ def test_outputs_gradients_and_statistics_equal_single_precision_to_8_bits() -> 
         loss.backward()
     assert losses[1] != losses[0]
     assert losses[1].item() == pytest.approx(losses[0].item(), rel=8 * RELATIVE)
-    for (name, one), other in zip(
+    for (name, parameter), other in zip(
         exact.named_parameters(), near.parameters(), strict=True
     ):
-        assert one.grad is not None
+        assert parameter.grad is not None
         assert other.grad is not None
         assert other.grad.dtype == torch.float32
         assert (
-            F.cosine_similarity(one.grad.flatten(), other.grad.flatten(), dim=0) > 0.95
+            F.cosine_similarity(parameter.grad.flatten(), other.grad.flatten(), dim=0)
+            > 0.95
         ), name
     for name, statistics in exact.named_buffers():
         torch.testing.assert_close(
@@ -94,11 +95,11 @@ def test_outputs_gradients_and_statistics_equal_single_precision_to_8_bits() -> 
 def test_search_and_evaluation_are_fast_if_asked_for_and_resume_to_the_same_numbers(
     tmp_path: Path,
 ) -> None:
-    found = hba.search(
+    result = hba.search(
         small_data(), fast=True, out=tmp_path / "whole", **SMALL_SETTINGS
     )
-    assert found.schedule is not None
-    assert found.schedule.provenance["settings"]["fast"] is True
+    assert result.schedule is not None
+    assert result.schedule.provenance["settings"]["fast"] is True
     hba.search(
         small_data(),
         out=tmp_path / "parts",
@@ -108,8 +109,8 @@ def test_search_and_evaluation_are_fast_if_asked_for_and_resume_to_the_same_numb
     )
     resumed = hba.search(small_data(), out=tmp_path / "parts", resume=True)
     assert resumed.schedule is not None
-    assert (resumed.schedule.values == found.schedule.values).all()
-    for name, weight in found.network.state_dict().items():
+    assert (resumed.schedule.values == result.schedule.values).all()
+    for name, weight in result.network.state_dict().items():
         assert torch.equal(resumed.network.state_dict()[name], weight), name
     invert = one_operation("Invert", [[0.0], [1.0]])
     losses = [

@@ -40,7 +40,7 @@ class Stopped(Exception):
     """As by a kill: after so many steps."""
 
 
-def tuned() -> Schedule:
+def tuned_schedule() -> Schedule:
     """Rotations, and a dropout and a weight decay that change from epoch to epoch."""
     regularizers = (
         Hyperparameter("dropout.2", 0.0, 1.0, 0.05),
@@ -55,7 +55,7 @@ def tuned() -> Schedule:
     return Schedule(space, np.array(rows))
 
 
-def dropping() -> nn.Module:
+def network_with_dropout() -> nn.Module:
     return nn.Sequential(
         nn.Flatten(),
         nn.Linear(192, 8),
@@ -73,20 +73,20 @@ CASES: dict[str, tuple[Augmentation, nn.Module | None, dict[str, Any]]] = {
         {"crop_padding": 1},
     ),
     "dropout by a schedule": (
-        ScheduleAugmentation(tuned()),
-        dropping(),
+        ScheduleAugmentation(tuned_schedule()),
+        network_with_dropout(),
         {"learning_rate_schedule": "step"},
     ),
     "mixing": (Mixes(*[Mixing(0.5, 1.0, 0.5, 1.0)] * EPOCHS), None, {}),
     "adamw": (
         ScheduleAugmentation(None),
-        dropping(),
+        network_with_dropout(),
         {"optimizer": "adamw", "learning_rate_warm_up_epochs": 1},
     ),
 }
 
 
-def trained(
+def train_case(
     case: str, kept: TrainCheckpoint | None, stop_after: int | None = None
 ) -> Trained:
     augmentation, network, settings = CASES[case]
@@ -98,9 +98,11 @@ def trained(
             raise Stopped
 
     torch.manual_seed(5)
-    own = None if network is None else CustomNetwork(network)
+    own_network = None if network is None else CustomNetwork(network)
     config = EvaluationConfig.make({**SETTINGS, **settings})
-    return train(config, tiny_data(), augmentation, 3, step_done, own, checkpoint=kept)
+    return train(
+        config, tiny_data(), augmentation, 3, step_done, own_network, checkpoint=kept
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -121,23 +123,23 @@ def saved_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_stopped_training_goes_on_to_the_same_numbers(
     case: str, stop_after: int, tmp_path: Path
 ) -> None:
-    whole = trained(case, None)
+    whole = train_case(case, None)
     kept = TrainCheckpoint(tmp_path, [case])
     with pytest.raises(Stopped):
-        trained(case, kept, stop_after)
+        train_case(case, kept, stop_after)
     assert kept.path is not None
     assert kept.path.exists()
     # Default generators are elsewhere when it goes on.
     torch.rand(7)
-    found = trained(case, kept)
-    assert found.test == whole.test
-    assert found.epochs == whole.epochs
-    for one, other in zip(
-        found.network.state_dict().values(),
+    result = train_case(case, kept)
+    assert result.test == whole.test
+    assert result.epochs == whole.epochs
+    for tensor, other in zip(
+        result.network.state_dict().values(),
         whole.network.state_dict().values(),
         strict=True,
     ):
-        assert torch.equal(one, other)
+        assert torch.equal(tensor, other)
     kept.remove()
     assert list(tmp_path.iterdir()) == []
 
@@ -147,12 +149,12 @@ def test_what_is_saved_is_taken_only_by_the_same_training_and_must_be_readable(
 ) -> None:
     kept = TrainCheckpoint(tmp_path, ["this"])
     with pytest.raises(Stopped):
-        trained("operations", kept, 5)
+        train_case("operations", kept, 5)
     assert kept.path is not None
-    whole = trained("no augmentation", None)
+    whole = train_case("no augmentation", None)
     other = TrainCheckpoint(tmp_path, ["that"])
     assert other.path != kept.path
-    assert trained("no augmentation", other).test == whole.test
+    assert train_case("no augmentation", other).test == whole.test
     kept.path.write_bytes(kept.path.read_bytes()[:-100])
     with pytest.raises(RunError, match="cannot be read"):
-        trained("operations", kept)
+        train_case("operations", kept)

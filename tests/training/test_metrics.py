@@ -33,19 +33,19 @@ def data_with_labels(labels: list[int]) -> LabelledImages:
     return LabelledImages(images, torch.tensor(labels))
 
 
-@each("n", [1, MEASURE_BATCH_SIZE, 1203])
-def test_every_image_counts_once_whatever_the_number_of_batches(n: int) -> None:
-    labels = [index % 4 for index in range(n)]
+@each("n_images", [1, MEASURE_BATCH_SIZE, 1203])
+def test_every_image_counts_once_whatever_the_number_of_batches(n_images: int) -> None:
+    labels = [index % 4 for index in range(n_images)]
     # Always class 2: the logits (0, 0, 1, 0) give -ln p = ln(e + 3) - [label is 2].
     answer = torch.tensor([0.0, 0.0, 1.0, 0.0])
     measured = measure(
         Answers(lambda x: answer.expand(len(x), 4)), data_with_labels(labels), PLAIN
     )
     assert measured.error_percent == pytest.approx(
-        100 * sum(label != 2 for label in labels) / n
+        100 * sum(label != 2 for label in labels) / n_images
     )
     assert measured.loss == pytest.approx(
-        math.log(math.e + 3) - labels.count(2) / n, rel=1e-5
+        math.log(math.e + 3) - labels.count(2) / n_images, rel=1e-5
     )
 
 
@@ -112,32 +112,32 @@ def test_matrix_and_balanced_accuracy_are_scikit_learn_s(
     answers = torch.randint(0, n_classes, (500,), generator=generator)
     answers = torch.where(torch.rand(500, generator=generator) < 0.5, labels, answers)
     counts = torch.zeros(n_classes, n_classes, dtype=torch.int64)
-    found = Confusion.of(
+    confusion = Confusion.of(
         counts.index_put_((labels, answers), torch.tensor(1), accumulate=True)
     )
     with warnings.catch_warnings():
         # Of answers that are no label's, and of a single class.
         warnings.simplefilter("ignore")
         assert (
-            found.matrix().tolist()
+            confusion.matrix().tolist()
             == confusion_matrix(labels, answers, labels=range(n_classes)).tolist()
         )
         expected = 100 * balanced_accuracy_score(labels, answers)
-    assert found.balanced_accuracy_percent == pytest.approx(expected, abs=1e-10)
+    assert confusion.balanced_accuracy_percent == pytest.approx(expected, abs=1e-10)
     with pytest.raises(ValueError, match="labels of 0 to"):
-        Confusion(int(labels.max()), found.counts)
+        Confusion(int(labels.max()), confusion.counts)
 
 
-def answers(n: int, n_classes: int, seed: int) -> tuple[Tensor, Tensor]:
+def answers(n_images: int, n_classes: int, seed: int) -> tuple[Tensor, Tensor]:
     """Scores, and labels that three in ten have."""
     generator = torch.Generator().manual_seed(seed)
     return (
-        torch.randn(n, n_classes, generator=generator),
-        torch.rand(n, n_classes, generator=generator) < 0.3,
+        torch.randn(n_images, n_classes, generator=generator),
+        torch.rand(n_images, n_classes, generator=generator) < 0.3,
     )
 
 
-def by_scikit_learn(scores: Tensor, labels: Tensor) -> float:
+def precision_by_scikit_learn(scores: Tensor, labels: Tensor) -> float:
     return float(
         np.mean(
             [
@@ -151,29 +151,33 @@ def by_scikit_learn(scores: Tensor, labels: Tensor) -> float:
     )
 
 
-@each("n", [2, 200])
+@each("n_images", [2, 200])
 @each("has_ties", [False, True])
-def test_mean_average_precision_is_scikit_learn_s(n: int, has_ties: bool) -> None:
+def test_mean_average_precision_is_scikit_learn_s(
+    n_images: int, has_ties: bool
+) -> None:
     for seed in range(20):
-        scores, labels = answers(n, 4, seed)
+        scores, labels = answers(n_images, 4, seed)
         labels[0, 1] = True
         labels[:, 3] = False
         scores = scores.round() if has_ties else scores
-        found = mean_average_precision(scores, labels)
-        assert found.item() == pytest.approx(by_scikit_learn(scores, labels), abs=1e-12)
+        precision = mean_average_precision(scores, labels)
+        assert precision.item() == pytest.approx(
+            precision_by_scikit_learn(scores, labels), abs=1e-12
+        )
         assert MultiLabel().error_share(scores, labels).item() == pytest.approx(
-            1 - found.item(), abs=1e-6
+            1 - precision.item(), abs=1e-6
         )
 
 
 def test_a_split_is_ranked_as_a_whole_and_not_by_batches() -> None:
-    n = MEASURE_BATCH_SIZE + 40
-    scores, labels = answers(n, 3, seed=1)
+    n_images = MEASURE_BATCH_SIZE + 40
+    scores, labels = answers(n_images, 3, seed=1)
     parts = iter(scores.split(MEASURE_BATCH_SIZE))
-    data = LabelledImages(torch.zeros(n, 3, 2, 2, dtype=torch.uint8), labels)
+    data = LabelledImages(torch.zeros(n_images, 3, 2, 2, dtype=torch.uint8), labels)
     measured = measure(Answers(lambda _: next(parts)), data, lambda images: images)
     assert measured.error_percent == pytest.approx(
-        100 * (1 - by_scikit_learn(scores, labels)), abs=1e-4
+        100 * (1 - precision_by_scikit_learn(scores, labels)), abs=1e-4
     )
     expected = F.binary_cross_entropy_with_logits(
         scores.double(), labels.double()

@@ -31,8 +31,8 @@ from hba.training.trainer import train
 N_CLASSES = 3
 
 
-def of_torchvision(
-    kind: type,
+def mix_by_torchvision(
+    transform_class: type,
     alpha: float,
     seed: int,
     images: Tensor,
@@ -47,7 +47,7 @@ def of_torchvision(
     share = draw_shares(Mixing(1.0, alpha), height, width, seeded(seed))[0, 0]
     places = torch.rand(6, generator=seeded(seed), dtype=torch.float64)[4:]
     pixels = iter([(places[1] * width).long(), (places[0] * height).long()])
-    transform = kind(alpha=alpha, num_classes=N_CLASSES)
+    transform = transform_class(alpha=alpha, num_classes=N_CLASSES)
     transform._dist = SimpleNamespace(sample=lambda shape: share)
     with monkeypatch.context() as patched:
         patched.setattr(torch, "randint", lambda *_, **__: next(pixels)[None])
@@ -56,11 +56,11 @@ def of_torchvision(
 
 
 @each(
-    ("kind", "mixing", "alpha"),
+    ("transform_class", "mixing", "alpha"),
     [(v2.MixUp, Mixing(1.0, 0.4), 0.4), (v2.CutMix, Mixing(0.0, 1.0, 1.0, 0.8), 0.8)],
 )
 def test_a_mixed_batch_and_its_loss_are_those_of_torchvision(
-    kind: type, mixing: Mixing, alpha: float, monkeypatch: pytest.MonkeyPatch
+    transform_class: type, mixing: Mixing, alpha: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     smoothing = Hyperparameter("label_smoothing", 0.0, 1.0, 0.05)
     for seed in range(40):
@@ -68,9 +68,11 @@ def test_a_mixed_batch_and_its_loss_are_those_of_torchvision(
         logits = torch.randn(5, 3, generator=seeded(seed + 1))
         labels = torch.randint(0, N_CLASSES, (5,), generator=seeded(seed))
         before = images.clone()
-        found, mixed = mix(images, labels, mixing, seeded(seed))
-        wanted, soft = of_torchvision(kind, alpha, seed, images, labels, monkeypatch)
-        assert torch.equal(found, wanted)
+        mixed_images, mixed = mix(images, labels, mixing, seeded(seed))
+        expected, soft = mix_by_torchvision(
+            transform_class, alpha, seed, images, labels, monkeypatch
+        )
+        assert torch.equal(mixed_images, expected)
         assert torch.equal(images, before)
         one_hot = F.one_hot(labels, N_CLASSES).float()
         torch.testing.assert_close(
@@ -100,16 +102,18 @@ def test_a_mixed_batch_and_its_loss_are_those_of_torchvision(
 
 def test_batches_are_mixed_at_given_rates_with_shares_from_beta_distributions() -> None:
     generator = seeded(0)
-    n = 10_000
+    n_batches = 10_000
     side = 16
     # With an alpha of 8, shares are far enough from 1 for every box to cover a pixel,
     # whatever its place.
     mixing = Mixing(0.3, 0.4, 0.5, 8.0)
-    drawn = torch.stack([draw_shares(mixing, side, side, generator) for _ in range(n)])
+    drawn = torch.stack(
+        [draw_shares(mixing, side, side, generator) for _ in range(n_batches)]
+    )
     in_box = (drawn == 0).flatten(1).any(1)
     is_mixup = (drawn < 1).flatten(1).all(1) & ~in_box
-    for found, rate in ((is_mixup, 0.3), (in_box, 0.7 * 0.5)):
-        assert stats.binomtest(int(found.sum()), n, rate).pvalue > 1e-3
+    for is_drawn, rate in ((is_mixup, 0.3), (in_box, 0.7 * 0.5)):
+        assert stats.binomtest(int(is_drawn.sum()), n_batches, rate).pvalue > 1e-3
     assert (
         stats.kstest(drawn[is_mixup, 0, 0].numpy(), "beta", args=(0.4, 0.4)).pvalue
         > 1e-3
@@ -119,10 +123,12 @@ def test_batches_are_mixed_at_given_rates_with_shares_from_beta_distributions() 
     cutmix = v2.CutMix(alpha=8.0, num_classes=2)
     images = torch.zeros(2, 1, side, side)
     shares = [float(cutmix(images, torch.arange(2))[1][0, 0]) for _ in range(2000)]
-    of_pixels = drawn[in_box].mean(dim=(1, 2)).numpy()
+    pixel_shares = drawn[in_box].mean(dim=(1, 2)).numpy()
     # Both are shares of 256 pixels, which torchvision has in float32.
     assert (
-        stats.ks_2samp(of_pixels, np.round(np.array(shares) * side**2) / side**2).pvalue
+        stats.ks_2samp(
+            pixel_shares, np.round(np.array(shares) * side**2) / side**2
+        ).pvalue
         > 1e-3
     )
 
@@ -132,8 +138,8 @@ def test_alpha_or_probability_0_leaves_the_batch_and_bad_numbers_are_refused() -
     labels = torch.arange(4)
     on_device = Mixing(*torch.tensor([0.0, 1.0, 1.0, 0.0]).unbind())
     for mixing in (Mixing(), Mixing(1.0, 0.0), Mixing(0.0, 1.0, 1.0, 0.0), on_device):
-        found, mixed = mix(images, labels, mixing, seeded(1))
-        assert torch.equal(found, images)
+        mixed_images, mixed = mix(images, labels, mixing, seeded(1))
+        assert torch.equal(mixed_images, images)
         assert mixed.share == 1
     for arguments in (
         (1.5,),
@@ -160,7 +166,7 @@ class Recorder(nn.Module):
         return torch.as_tensor(self.linear(x.flatten(1)))
 
 
-def trained(augmentation: Any) -> tuple[Tensor, list[float]]:
+def train_recorder(augmentation: Any) -> tuple[Tensor, list[float]]:
     """What the network sees, (epochs, batches, B, C, H, W), and each epoch's loss."""
     settings = {
         "data": "tiny",
@@ -171,28 +177,32 @@ def trained(augmentation: Any) -> tuple[Tensor, list[float]]:
     }
     config = EvaluationConfig.make({**settings, "learning_rate": 1e-9})
     torch.manual_seed(0)
-    found = train(
+    result = train(
         config, tiny_data(), augmentation, 0, own_network=CustomNetwork(Recorder())
     )
-    assert isinstance(found.network, Recorder)
-    seen = torch.stack(found.network.seen).unflatten(0, (EPOCHS, N_TRAIN // BATCH))
-    return seen, [one.loss for one in found.epochs]
+    assert isinstance(result.network, Recorder)
+    seen = torch.stack(result.network.seen).unflatten(0, (EPOCHS, N_TRAIN // BATCH))
+    return seen, [epoch.loss for epoch in result.epochs]
 
 
 def test_a_training_mixes_each_of_its_batches_by_the_mixing_of_the_epoch() -> None:
-    plain, losses = trained(ScheduleAugmentation(None))
+    plain, losses = train_recorder(ScheduleAugmentation(None))
     rows = [[1.0, 1.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0], [0.0, 1.0, 1.0, 1.0]]
-    mixed, mixed_losses = trained(Mixes(*(Mixing(*row) for row in rows)))
+    mixed, mixed_losses = train_recorder(Mixes(*(Mixing(*row) for row in rows)))
     space = SearchSpace((STAGED["Mixup"], STAGED["CutMix"]), count_probabilities=(1.0,))
     assert torch.equal(
-        mixed, trained(ScheduleAugmentation(Schedule(space, np.array(rows))))[0]
+        mixed, train_recorder(ScheduleAugmentation(Schedule(space, np.array(rows))))[0]
     )
     partners = plain.roll(1, 2)
-    for found, own, partner in zip(mixed[0], plain[0], partners[0], strict=True):
-        share = ((found - partner) * (own - partner)).sum() / (
-            own - partner
+    for mixed_batch, plain_batch, partner in zip(
+        mixed[0], plain[0], partners[0], strict=True
+    ):
+        share = ((mixed_batch - partner) * (plain_batch - partner)).sum() / (
+            plain_batch - partner
         ).square().sum()
-        torch.testing.assert_close(found, share * own + (1 - share) * partner)
+        torch.testing.assert_close(
+            mixed_batch, share * plain_batch + (1 - share) * partner
+        )
         assert 0.001 < share < 0.999
     assert torch.equal(mixed[1], plain[1])
     is_own = (mixed[2] == plain[2]).all(dim=(1, 2))
@@ -204,4 +214,4 @@ def test_a_training_mixes_each_of_its_batches_by_the_mixing_of_the_epoch() -> No
     assert mixed_losses[1] == pytest.approx(losses[1], rel=1e-5)
     assert mixed_losses[0] != pytest.approx(losses[0], rel=1e-5)
     with pytest.raises(SettingsError, match="must return 3 Mixing, one per epoch"):
-        trained(Mixes(Mixing()))
+        train_recorder(Mixes(Mixing()))

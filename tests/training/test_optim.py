@@ -84,7 +84,7 @@ def test_adamw_is_that_of_its_paper(fused: bool) -> None:
             expected[i] -= 0.3 * (mean[i] / (1 - 0.9**step) / root + 0.1 * expected[i])
         optimizer.step()
         assert weight.tolist() == pytest.approx(expected, rel=1e-9)
-        roots = [math.sqrt(one / (1 - 0.999**step)) + 1e-8 for one in mean_square]
+        roots = [math.sqrt(moment / (1 - 0.999**step)) + 1e-8 for moment in mean_square]
         assert gradient_root(optimizer, weight).tolist() == pytest.approx(
             roots, rel=1e-9
         )
@@ -109,7 +109,7 @@ def test_a_layer_may_get_its_first_gradient_later_also_with_a_fused_optimizer(
             nn.Parameter(torch.tensor([2.0, 1.0], dtype=torch.float64))
             for _ in range(2)
         ]
-        made, _ = optimizer_for(
+        tested_optimizer, _ = optimizer_for(
             EvaluationConfig.make({**settings, "fast": fast}),
             weights,
             steps_per_epoch=10,
@@ -117,21 +117,25 @@ def test_a_layer_may_get_its_first_gradient_later_also_with_a_fused_optimizer(
         for step in range(4):
             for weight in weights[: 1 + step // 2]:
                 weight.grad = torch.tensor([0.5, -0.25 * step], dtype=torch.float64)
-            made.step()
+            tested_optimizer.step()
             assert torch.equal(weights[1], torch.tensor([2.0, 1.0])) == (step < 2)
         ends.append(torch.cat(tuple(weights)).tolist())
     assert ends[1] == pytest.approx(ends[0], rel=1e-12)
 
 
 SHARES = {
-    "cosine": lambda step, of: (1 + math.cos(math.pi * step / of)) / 2,
+    "cosine": lambda step, n_steps: (1 + math.cos(math.pi * step / n_steps)) / 2,
     "step": (
-        lambda step, of: 0.1 ** sum(step >= ninths * of // 9 for ninths in (3, 6, 8))
+        lambda step, n_steps: (
+            0.1 ** sum(step >= ninths * n_steps // 9 for ninths in (3, 6, 8))
+        )
     ),
     "step-fifth": (
-        lambda step, of: 0.2 ** sum(step >= tenths * of // 10 for tenths in (3, 6, 9))
+        lambda step, n_steps: (
+            0.2 ** sum(step >= tenths * n_steps // 10 for tenths in (3, 6, 9))
+        )
     ),
-    "constant": lambda step, of: 1.0,
+    "constant": lambda step, n_steps: 1.0,
 }
 """By schedule, what is left of the rate behind so many steps."""
 
@@ -157,17 +161,17 @@ def test_a_warm_up_rises_by_equal_steps_and_the_schedule_takes_the_rest(
     assert rates == pytest.approx(rise + fall, abs=1e-12)
 
 
-def begun(patience: int, warm_up_steps: int = 0) -> Plateau:
+def make_plateau(patience: int, warm_up_steps: int = 0) -> Plateau:
     groups = [{"params": [nn.Parameter(torch.zeros(1))]} for _ in range(2)]
-    found = scheduled(
+    scheduler = scheduled(
         OPTIMIZERS["sgd"](groups, lr=0.4, weight_decay=0.0),
         PLATEAU,
         10**6,
         warm_up_steps,
         patience,
     )
-    assert isinstance(found, Plateau)
-    return found
+    assert isinstance(scheduler, Plateau)
+    return scheduler
 
 
 def rate_of(schedule: Plateau) -> float:
@@ -181,7 +185,7 @@ def rate_of(schedule: Plateau) -> float:
 def test_it_is_that_of_pytorch_whose_patience_counts_one_epoch_less(
     patience: int,
 ) -> None:
-    schedule = begun(patience)
+    schedule = make_plateau(patience)
     other = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.4)
     reference = ReduceLROnPlateau(
         other, factor=0.1, patience=patience - 1, threshold=0.0, eps=0.0
@@ -199,7 +203,7 @@ def test_it_is_that_of_pytorch_whose_patience_counts_one_epoch_less(
 
 
 def test_a_warm_up_rises_by_equal_steps_and_drops_count_in_it_too() -> None:
-    schedule = begun(patience=1, warm_up_steps=4)
+    schedule = make_plateau(patience=1, warm_up_steps=4)
     rates = []
     for number in range(7):
         rates.append(rate_of(schedule))

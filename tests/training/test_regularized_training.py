@@ -66,7 +66,9 @@ def schedule_of(
     return Schedule(space, np.array(rows))
 
 
-def trained(schedule: Schedule | None, network: nn.Module, **settings: Any) -> Any:
+def train_network(
+    schedule: Schedule | None, network: nn.Module, **settings: Any
+) -> Any:
     torch.manual_seed(0)
     config = EvaluationConfig.make({**SETTINGS, **settings})
     return train(
@@ -79,21 +81,25 @@ def trained(schedule: Schedule | None, network: nn.Module, **settings: Any) -> A
 
 
 def weights(network: nn.Module) -> Tensor:
-    return torch.cat([one.detach().flatten() for one in network.parameters()])
+    return torch.cat(
+        [parameter.detach().flatten() for parameter in network.parameters()]
+    )
 
 
-def made() -> Watched:
+def make_network() -> Watched:
     torch.manual_seed(1)
     return Watched()
 
 
 def test_label_smoothing_is_that_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = trained(schedule_of([[0.3]], SMOOTHING), made())
+    network = train_network(schedule_of([[0.3]], SMOOTHING), make_network())
     monkeypatch.setattr(
         "hba.training.trainer.loss_of",
         lambda logits, labels: F.cross_entropy(logits, labels, label_smoothing=0.3),
     )
-    torch.testing.assert_close(weights(found), weights(trained(None, made())))
+    torch.testing.assert_close(
+        weights(network), weights(train_network(None, make_network()))
+    )
 
 
 @each("several", [False, True])
@@ -112,11 +118,11 @@ def test_label_smoothing_adds_what_even_targets_cost_more(several: bool) -> None
         ).mean(1)
     else:
         labels = torch.tensor([0, 1, 2, 3, 0, 1])
-        ones = [
+        image_losses = [
             F.cross_entropy(row[None], label[None], label_smoothing=float(smoothing))
             for row, label, smoothing in zip(logits, labels, value, strict=True)
         ]
-        losses = torch.stack(ones)
+        losses = torch.stack(image_losses)
         plain = F.cross_entropy(logits, labels, reduction="none")
     torch.testing.assert_close(
         label_smoothing(logits, labels, value=value), losses - plain
@@ -142,7 +148,7 @@ def test_a_regularizer_of_ones_own_is_tuned_kept_and_replayed_in_other_processes
         two_sides(N_TRAIN, seed=1),
     )
     network = nn.Sequential(nn.Flatten(), nn.Linear(192, 4), nn.ReLU(), nn.Linear(4, 2))
-    found = hba.search(
+    result = hba.search(
         data,
         network=network,
         tune="entropy-bonus",
@@ -150,8 +156,8 @@ def test_a_regularizer_of_ones_own_is_tuned_kept_and_replayed_in_other_processes
         sharing="all",
         **settings,
     )
-    assert found.schedule is not None
-    assert found.schedule.space.names == ("entropy_bonus",)
+    assert result.schedule is not None
+    assert result.schedule.space.names == ("entropy_bonus",)
     schedule = schedule_of([[0.2], [0.4]], strength)
     schedule.save(tmp_path / "policy.json")
     loaded = Schedule.load(tmp_path / "policy.json")
@@ -160,7 +166,7 @@ def test_a_regularizer_of_ones_own_is_tuned_kept_and_replayed_in_other_processes
         hba.evaluate(
             loaded,
             tiny_data(),
-            network=made(),
+            network=make_network(),
             against=["none"],
             seeds=1,
             jobs=jobs,

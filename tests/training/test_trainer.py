@@ -153,8 +153,8 @@ def test_the_seed_decides_each_of_the_draws(monkeypatch: pytest.MonkeyPatch) -> 
         (None, grey_data(), {}),
         (one_operation("Invert", [[0.5]]), same_images(), {}),
         *(
-            (None, same_images(), one)
-            for one in ({"flip": True}, {"crop_padding": 2}, {"cutout_size": 2})
+            (None, same_images(), settings)
+            for settings in ({"flip": True}, {"crop_padding": 2}, {"cutout_size": 2})
         ),
     ]
     for schedule, data, settings in cases:

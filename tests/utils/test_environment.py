@@ -33,10 +33,13 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it() -> None:
 def test_the_environment_is_that_which_computes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = environment(CPU)
-    assert found["packages"]["torch"] == version("torch")
-    assert found["packages"]["hba-augment"] == hba.__version__
-    assert (found["n_threads"], found["device"]) == (torch.get_num_threads(), "cpu")
+    description = environment(CPU)
+    assert description["packages"]["torch"] == version("torch")
+    assert description["packages"]["hba-augment"] == hba.__version__
+    assert (description["n_threads"], description["device"]) == (
+        torch.get_num_threads(),
+        "cpu",
+    )
     monkeypatch.setattr(
         Path,
         "read_text",
@@ -104,10 +107,12 @@ class Noting(hba.SearchCallback):
 def test_progress_is_silent_without_a_terminal_and_calls_your_callback(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    own = Noting()
+    callback = Noting()
     settings: dict[str, Any] = {"epochs": 2, "model": "wrn-10-1", "device": "cpu"}
-    assert not hba.search("digits", progress=True, callback=own, **settings).finished
-    assert own.n_steps == 3
+    assert not hba.search(
+        "digits", progress=True, callback=callback, **settings
+    ).finished
+    assert callback.n_steps == 3
     assert capfd.readouterr() == ("", "")
 
 

@@ -36,14 +36,14 @@ def test_whatever_stops_the_writing_the_old_content_stays(tmp_path: Path) -> Non
     path = tmp_path / "a.txt"
     path.write_text("old")
     full_disk = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    of_torch = RuntimeError("PytorchStreamWriter failed writing file\nframe #0")
+    torch_error = RuntimeError("PytorchStreamWriter failed writing file\nframe #0")
     for error in (
         Stopped(),
         KeyboardInterrupt(),
         ValueError("a bug"),
         MemoryError(),
         full_disk,
-        of_torch,
+        torch_error,
         OSError(),
     ):
 

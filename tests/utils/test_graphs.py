@@ -104,7 +104,7 @@ def test_recorded_legs_of_a_race_and_measurements_do_what_eager_ones_do() -> Non
         state.graphs = (
             tracing_graphs(state, state.generator) if is_recorded else StepGraphs()
         )
-        found = list[Any]()
+        results = list[Any]()
         while not state.ended[3]:
             algorithm_of(problem).step(problem, state)
             measured = totals(
@@ -114,17 +114,17 @@ def test_recorded_legs_of_a_race_and_measurements_do_what_eager_ones_do() -> Non
                 None,
                 state.graphs,
             )
-            found.append(measured.tolist())
-        states.append((snapshot(state), found))
+            results.append(measured.tolist())
+        states.append((snapshot(state), results))
     assert state.graphs.reason is None
     assert state.graphs.n_replayed > 2 * EAGER_RUNS
     measurements = [
-        one.outputs
-        for (key, _), one in state.graphs.recordings.items()
+        record.outputs
+        for (key, _), record in state.graphs.recordings.items()
         if key == "measure"
     ]
     assert not any(logits.requires_grad for logits in measurements)
-    assert_same(*(one for one, _ in states))
+    assert_same(*(state for state, _ in states))
     assert states[0][1] == states[1][1]
 
 
@@ -133,7 +133,7 @@ def recording() -> Iterator[list[tuple[StepGraphs, list[Any]]]]:
     """Trainings and searches record their steps; yields what they record with, and the
     parts of their steps.
     """
-    made: list[tuple[StepGraphs, list[Any]]] = []
+    recordings: list[tuple[StepGraphs, list[Any]]] = []
 
     def of(
         parts: Iterable[Any],
@@ -142,11 +142,11 @@ def recording() -> Iterator[list[tuple[StepGraphs, list[Any]]]]:
         state: Any,
         **_: object,
     ) -> StepGraphs:
-        made.append((tracing_graphs(state, generator, optimizer), list(parts)))
-        return made[-1][0]
+        recordings.append((tracing_graphs(state, generator, optimizer), list(parts)))
+        return recordings[-1][0]
 
     with mock.patch.object(StepGraphs, "of", of):
-        yield made
+        yield recordings
 
 
 @pytest.mark.usefixtures("fixed_shapes")
@@ -177,27 +177,31 @@ def test_recorded_steps_do_what_eager_ones_do_while_policy_and_learning_rate_cha
 
     def measured_at_the_end(*arguments: Any) -> Measured:
         held_at_the_end.append(
-            any(one.replay for graphs, _ in made for one in graphs.recordings.values())
+            any(
+                record.replay
+                for graphs, _ in recordings
+                for record in graphs.recordings.values()
+            )
         )
         return measure(*arguments)
 
-    def trained() -> Trained:
+    def train_once() -> Trained:
         return train(
             config, tiny_data(), ScheduleAugmentation(Schedule(space, rows)), seed=0
         )
 
-    eager = trained()
+    eager = train_once()
     with (
-        recording() as made,
+        recording() as recordings,
         mock.patch("hba.training.trainer.measure", measured_at_the_end),
     ):
-        recorded = trained()
-    assert made[0][0].counts == StepCounts(5 * STEPS - EAGER_RUNS, EAGER_RUNS)
+        recorded = train_once()
+    assert recordings[0][0].counts == StepCounts(5 * STEPS - EAGER_RUNS, EAGER_RUNS)
     # A learning rate is rounded to a float32 in a tensor.
-    assert [one.loss for one in recorded.epochs] == pytest.approx(
-        [one.loss for one in eager.epochs], rel=1e-5
+    assert [epoch.loss for epoch in recorded.epochs] == pytest.approx(
+        [epoch.loss for epoch in eager.epochs], rel=1e-5
     )
-    assert len({one.loss for one in eager.epochs}) == EPOCHS
+    assert len({epoch.loss for epoch in eager.epochs}) == EPOCHS
     # Their memory is free for the measurement of the test split.
     assert held_at_the_end == [False]
 
@@ -263,17 +267,17 @@ def test_a_step_that_needs_the_host_runs_eagerly_and_one_line_says_why(
     graphs = tracing_graphs((), torch.Generator())
     x = torch.tensor([1.0, -2.0, 3.0])
 
-    def seeded() -> None:
+    def seed_torch() -> None:
         torch.manual_seed(0)
         np.random.seed(0)
         random.seed(0)
 
-    seeded()
+    seed_torch()
     with pytest.warns(HbaWarning) as warned:
-        found = [graphs.run("step", step, x) for _ in range(2 * EAGER_RUNS)]
-    seeded()
-    for own in found:
-        assert torch.equal(own, step(x))
+        results = [graphs.run("step", step, x) for _ in range(2 * EAGER_RUNS)]
+    seed_torch()
+    for result in results:
+        assert torch.equal(result, step(x))
     assert len(warned) == 1
     assert graphs.counts == StepCounts(0, 2 * EAGER_RUNS, graphs.reason)
 
@@ -298,7 +302,7 @@ def test_cleared_graphs_are_recorded_anew_with_what_has_changed_since() -> None:
         if number == 2 * EAGER_RUNS:
             graphs.clear()
             assert not any(
-                one.replay or one.inputs for one in graphs.recordings.values()
+                record.replay or record.inputs for record in graphs.recordings.values()
             )
         x = torch.full((4,), float(number))
         assert torch.equal(
@@ -377,7 +381,7 @@ def draws_the_same_again(training: Training, inputs: Tensors, replay: Replay) ->
 def reads_the_recorded_inputs(
     training: Training, inputs: Tensors, replay: Replay
 ) -> Replay:
-    recorded = [one.clone() for one in inputs]
+    recorded = [tensor.clone() for tensor in inputs]
 
     def lie() -> None:
         for static, value in zip(inputs, recorded, strict=True):
@@ -388,7 +392,7 @@ def reads_the_recorded_inputs(
 
 
 def does_not_write(tensor_of: Callable[[Training], Tensor]) -> Lie:
-    def lying(training: Training, inputs: Tensors, replay: Replay) -> Replay:
+    def lie_in_graph(training: Training, inputs: Tensors, replay: Replay) -> Replay:
         def lie() -> None:
             before = tensor_of(training).clone()
             replay()
@@ -396,7 +400,7 @@ def does_not_write(tensor_of: Callable[[Training], Tensor]) -> Lie:
 
         return lie
 
-    return lying
+    return lie_in_graph
 
 
 def draws_once_more(training: Training, inputs: Tensors, replay: Replay) -> Replay:
@@ -444,7 +448,7 @@ def test_a_graph_that_does_not_repeat_its_step_is_never_used(lie: str | None) ->
                 graphs.run("step", recorded.step, inputs), eager.step(inputs)
             )
             assert_same(snapshot(recorded), snapshot(eager))
-    assert len([one for one in caught if one.category is HbaWarning]) == (
+    assert len([warning for warning in caught if warning.category is HbaWarning]) == (
         lie is not None
     )
     assert graphs.n_replayed == (3 if lie is None else 0)
@@ -453,12 +457,12 @@ def test_a_graph_that_does_not_repeat_its_step_is_never_used(lie: str | None) ->
 def test_a_step_with_a_state_in_python_runs_eagerly() -> None:
     eager = Training.begun()
     recorded = Training.begun()
-    own = random.Random(0)
+    generator = random.Random(0)
     graphs = tracing_graphs(recorded, recorded.generator, recorded.optimizer)
     drawn = list[float]()
 
     def step(inputs: Tensor) -> None:
-        drawn.append(own.uniform(0.5, 1.5))
+        drawn.append(generator.uniform(0.5, 1.5))
         recorded.step(inputs, drawn[-1])
 
     def run_both() -> None:
@@ -525,14 +529,14 @@ def test_an_operation_with_random_numbers_of_its_own_is_caught_in_a_training() -
         "device": "cpu",
         "data": "digits",
     }
-    with recording() as made, pytest.warns(HbaWarning):
+    with recording() as recordings, pytest.warns(HbaWarning):
         train(
             EvaluationConfig.make(settings),
             tiny_data(),
             ScheduleAugmentation(schedule),
             seed=0,
         )
-    assert made[0][0].counts == StepCounts(0, 10, made[0][0].reason)
+    assert recordings[0][0].counts == StepCounts(0, 10, recordings[0][0].reason)
 
 
 def mean_logit(logits: Tensor, labels: Tensor, *, weight: Tensor) -> Tensor:
@@ -551,7 +555,7 @@ def test_your_own_operations_and_regularizers_are_not_recorded_by_default() -> N
         {"model": "wrn-10-1", "epochs": 1, "batch_size": 20, "data": "digits"}
     )
     with (
-        recording() as made,
+        recording() as recordings,
         mock.patch.dict(REGULARIZERS, {regularizer.name: regularizer}),
     ):
         for space, name in (
@@ -561,10 +565,10 @@ def test_your_own_operations_and_regularizers_are_not_recorded_by_default() -> N
         ):
             problem, state = begun(space, algorithm="joint")
             graphs_for(state, problem)
-            assert first_own(made[-1][1]) == name
+            assert first_own(recordings[-1][1]) == name
             schedule = Schedule(space, space.decode(space.initial())[None].numpy())
             train(config, tiny_data(), ScheduleAugmentation(schedule), seed=0)
-            assert first_own(made[-1][1]) == name
+            assert first_own(recordings[-1][1]) == name
 
 
 @pytest.mark.usefixtures("fixed_shapes")
@@ -580,21 +584,21 @@ def test_a_policy_records_only_if_asked_and_a_bounded_number_of_sizes(
     # Here, the device's default generator is the host's.
     monkeypatch.setattr("hba.utils.graphs.random_states_of_host", lambda: ())
     schedule = load_policy("photo")
-    found = list[list[Tensor]]()
+    outputs = list[list[Tensor]]()
     policies = [schedule.policy(0, graph=is_graph) for is_graph in (False, True)]
     for policy in policies:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             images = torch.rand(6, 3, 8, 8)
-            found.append(
+            outputs.append(
                 [
                     policy(images[:size])
                     for _ in range(EAGER_RUNS + 2)
                     for size in (6, 3)
                 ]
             )
-    for own, expected in zip(*found, strict=True):
-        assert torch.equal(own, expected)
+    for output, expected in zip(*outputs, strict=True):
+        assert torch.equal(output, expected)
     assert not policies[0]._graphs
     (graphs,) = policies[1]._graphs.values()
     assert graphs.counts == StepCounts(2, 2 * EAGER_RUNS + 2)
@@ -684,10 +688,10 @@ def test_on_a_gpu_a_training_with_graphs_ends_where_one_without_ends(
             "data": "digits",
         }
         config = EvaluationConfig.make({**settings, "fast": fast, "graph": graph})
-        found = train(config, data, ScheduleAugmentation(load_policy("timm")), seed=0)
-        losses.append([one.loss for one in found.epochs])
+        result = train(config, data, ScheduleAugmentation(load_policy("timm")), seed=0)
+        losses.append([epoch.loss for epoch in result.epochs])
         assert (
-            found.steps is not None and found.steps.replayed > found.steps.eager
+            result.steps is not None and result.steps.replayed > result.steps.eager
         ) == graph
     assert losses[1] == pytest.approx(losses[0], rel=1e-2 if fast else 1e-4)
 
@@ -697,15 +701,15 @@ def test_on_a_gpu_a_recorded_policy_draws_as_an_eager_one_and_its_results_last()
     None
 ):
     schedule = load_policy("photo")
-    found = list[list[Tensor]]()
+    outputs = list[list[Tensor]]()
     policies = [schedule.policy(0, graph=is_graph).cuda() for is_graph in (True, False)]
     images = torch.rand(16, 3, 24, 24, device="cuda")
     for policy in policies:
         torch.manual_seed(0)
-        found.append([policy(images) for _ in range(2 * EAGER_RUNS)])
-    for own, expected in zip(*found, strict=True):
-        assert torch.equal(own, expected)
-    assert [one.counts for one in policies[0]._graphs.values()] == [
+        outputs.append([policy(images) for _ in range(2 * EAGER_RUNS)])
+    for output, expected in zip(*outputs, strict=True):
+        assert torch.equal(output, expected)
+    assert [graph.counts for graph in policies[0]._graphs.values()] == [
         StepCounts(EAGER_RUNS, EAGER_RUNS)
     ]
     assert not policies[1]._graphs
@@ -723,10 +727,14 @@ def trained_on_gpu(*, graph: bool, device: str = "cuda", **settings: Any) -> Tra
         }
         | {**settings, "graph": graph}
     )
-    own = CustomNetwork(WithDropout())
+    own_network = CustomNetwork(WithDropout())
     data = tiny_data().to(torch.device(device))
     return train(
-        config, data, ScheduleAugmentation(load_policy("timm")), seed=0, own_network=own
+        config,
+        data,
+        ScheduleAugmentation(load_policy("timm")),
+        seed=0,
+        own_network=own_network,
     )
 
 
@@ -757,22 +765,22 @@ def test_on_a_gpu_a_training_after_a_recording_that_failed_ends_as_without() -> 
             for _ in range(2 * EAGER_RUNS)
         ]
     assert graphs.counts == StepCounts(0, 2 * EAGER_RUNS, graphs.reason)
-    found = trained_on_gpu(graph=True)
-    assert found.steps is not None
-    assert found.steps.reason is None
-    assert found.test.loss == pytest.approx(expected.test.loss, rel=1e-3)
+    result = trained_on_gpu(graph=True)
+    assert result.steps is not None
+    assert result.steps.reason is None
+    assert result.test.loss == pytest.approx(expected.test.loss, rel=1e-3)
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 def test_graphs_run_on_another_gpu_than_the_current_one() -> None:
-    found, expected = (
+    result, expected = (
         trained_on_gpu(graph=graph, device="cuda:1") for graph in (True, False)
     )
     assert torch.cuda.current_device() == 0
-    assert found.steps is not None
-    assert found.steps.replayed > found.steps.eager
-    assert found.test.loss == pytest.approx(expected.test.loss, rel=1e-3)
+    assert result.steps is not None
+    assert result.steps.replayed > result.steps.eager
+    assert result.test.loss == pytest.approx(expected.test.loss, rel=1e-3)
 
 
 @pytest.mark.gpu
@@ -782,12 +790,12 @@ def test_on_a_gpu_adamw_runs_as_graphs_without_a_warning_of_runs_outside_of_them
     with warnings.catch_warnings():
         warnings.filterwarnings("error", ".*capturable")
         settings: dict[str, Any] = {"optimizer": "adamw", "learning_rate": 0.001}
-        found, expected = (
+        result, expected = (
             trained_on_gpu(graph=graph, **settings) for graph in (True, False)
         )
-    assert found.steps is not None
-    assert found.steps.replayed > found.steps.eager
-    assert found.test.loss == pytest.approx(expected.test.loss, rel=1e-3)
+    assert result.steps is not None
+    assert result.steps.replayed > result.steps.eager
+    assert result.test.loss == pytest.approx(expected.test.loss, rel=1e-3)
 
 
 @pytest.mark.gpu

@@ -45,14 +45,14 @@ def test_restored_default_generators_draw_the_same_again() -> None:
 def test_default_generators_are_seeded_for_a_while_and_other_devices_are_not_touched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def touched(seed: int) -> None:
+    def fail(seed: int) -> None:
         raise AssertionError("all GPUs")
 
     torch.manual_seed(3)
     expected = torch.rand(5)
     torch.manual_seed(7)
     before = torch.get_rng_state()
-    monkeypatch.setattr(torch.cuda, "manual_seed_all", touched)
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", fail)
     with default_generators(CPU, 3):
         assert torch.equal(torch.rand(5), expected)
     assert torch.equal(torch.get_rng_state(), before)

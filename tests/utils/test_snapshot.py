@@ -102,12 +102,12 @@ def test_a_record_with_every_kind_of_field_comes_back_whole() -> None:
         torch.rand(5, generator=other.generator),
         torch.rand(5, generator=record.generator),
     )
-    for found, expected in zip(other.stream.next(), record.stream.next(), strict=True):
-        assert torch.equal(found, expected)
-    for one in (record, other):
-        for parameter in one.module.parameters():
+    for tensor, expected in zip(other.stream.next(), record.stream.next(), strict=True):
+        assert torch.equal(tensor, expected)
+    for compared in (record, other):
+        for parameter in compared.module.parameters():
             parameter.grad = torch.ones_like(parameter)
-        one.optimizer.step()
+        compared.optimizer.step()
     assert_same(other.module.state_dict(), record.module.state_dict())
 
 
