@@ -19,7 +19,8 @@ from hba.distributed.process_info import is_first
 from hba.errors import HbaError, SettingsError
 from hba.policy_search.callbacks import SearchProgress, TensorBoardLogger
 from hba.policy_search.config import SearchConfig
-from hba.report.findings import evaluation_words, network_measured
+from hba.report.findings import evaluation_words
+from hba.report.provenance import network_measured
 from hba.report.race import RaceFindings
 from hba.schedule.library import seed_folder, seed_folders
 from hba.utils.progress import FOLDER_NAME, CallbackList

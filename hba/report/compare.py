@@ -6,12 +6,11 @@ from functools import partial
 from pathlib import Path
 
 from hba.errors import SettingsError
-from hba.report.findings import error_definition, share_of
-from hba.report.page import settings_facts
+from hba.report.provenance import error_definition
 from hba.report.race import leg_ends
 from hba.report.results import mean_of
 from hba.report.run import SEARCH_FOLDER, Run
-from hba.report.tables import Table
+from hba.report.tables import Table, settings_facts, share_of
 from hba.schedule.summary import reach, summarize, summarize_regularizers
 from hba.utils.text import percent, points
 

@@ -5,15 +5,14 @@ reports share.
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from hba.config.training import PLATEAU
 from hba.data.labels import error_in_words
-from hba.operations import Operation
 from hba.operations.operation import MIXING, WALK
 from hba.policy.space import SearchSpace
-from hba.report.race import RaceFindings
-from hba.report.tables import Table, share
+from hba.report.provenance import error_definition, network_measured
+from hba.report.race import NO_GROUP, RaceFindings
+from hba.report.tables import Table, share_of
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import (
     is_of_text,
@@ -22,7 +21,7 @@ from hba.schedule.summary import (
     summarize,
     summarize_regularizers,
 )
-from hba.utils.text import count_of, counted, number_of, percent
+from hba.utils.text import counted, percent
 
 
 def evaluation_words(policy: Path, schedule: Schedule) -> list[str]:
@@ -78,13 +77,6 @@ def _moved(ends: Iterable[str]) -> str:
     return " -> ".join(dict.fromkeys(ends))
 
 
-def share_of(operation: Operation, shares: Mapping[str, float]) -> str:
-    """The share of images that get an operation, or the share of batches that it mixes."""
-    return share(shares[operation.name]) + (
-        " of batches" if operation.stage == MIXING else ""
-    )
-
-
 def of_walk(space: SearchSpace) -> str:
     return " of the walk" if space.has_stages else ""
 
@@ -126,7 +118,7 @@ def schedule_lines(schedule: Schedule) -> list[str]:
     """
     space, origin = schedule.space, schedule.provenance
     race = RaceFindings.of(origin)
-    found = race.sentences if race else []
+    found = race_sentences(race) if race else []
     found += [reach_line(schedule, schedule.epochs - 1)] if space.operations else []
     reached = {epoch: reach(schedule, epoch).numbers for epoch in key_epochs(schedule)}
     if (
@@ -191,21 +183,78 @@ def reach_line(schedule: Schedule, epoch: int) -> str:
     )
 
 
-def network_measured(provenance: Mapping[str, Any]) -> dict[int, float]:
-    """Validation error in percent of the search network after its last epoch, by that
-    epoch, counted from 1.
+def race_sentences(race: RaceFindings) -> list[str]:
+    """Sentences on the symmetries, the forks and the policy of a race."""
+    sentences = _on_symmetries(race)
+    lower = race.lower
+    if race.forks:
+        changes = {
+            name: f"{name} ({minus:+.3f} +- {error:.3f})"
+            for name, (minus, error) in race.forks.items()
+        }
+        lowered = ", ".join(changes[name] for name in lower)
+        not_lowered = ", ".join(
+            changes[name] for name in changes if name not in (*lower, NO_GROUP)
+        )
+        sentences.append(
+            f"Lowered the validation loss from {race.loss:.3f} by more than a"
+            f" standard error: {lowered or 'no fork'}; did not:"
+            f" {not_lowered or 'no fork'}."
+        )
+    source = "the default, because no fork has ended yet"
+    if race.winner:
+        source = f"that of the fork {race.winner}"
+    since = ""
+    if race.is_moved:
+        since = (
+            ", with the probabilities and magnitudes that look-ahead has found since"
+        )
+    operations = ", ".join(race.taken) or "no augmentation"
+    sentences.append(f"The policy is {source}: {operations}{since}.")
+    if len(lower) > 1:
+        sentences.append(
+            "Among forks within a standard error of the best, the race chooses the"
+            " hardest to fit."
+        )
+    if race.n_left:
+        ended = ", ".join(race.forks) or "no fork"
+        text = f"Forks that have ended: {ended}; {race.n_left} have not."
+        if race.winner:
+            text += " Until all have, the policy is the best so far."
+        sentences.append(text)
+    return sentences
 
-    Empty if the provenance, which may come from elsewhere, has none, and for a race,
-    which has many networks.
-    """
-    if "legs" in provenance:
-        return {}
-    epoch = count_of(provenance.get("epochs_finished"), least=1)
-    error = number_of(provenance.get("val_error_percent"), 0, 100)
-    return {} if epoch is None or error is None else {epoch: error}
+
+def _on_symmetries(race: RaceFindings) -> list[str]:
+    """At most one sentence on the symmetries that a race has tested."""
+    if not race.symmetries:
+        return []
+    if all(math.isnan(gap) for gap, _ in race.symmetries.values()):
+        return [
+            "No symmetry could be tested: the network had learned nothing yet; use"
+            " more epochs."
+        ]
+    costs = {
+        name: f"{name} ({100 * gap:z.0f} +- {100 * error:.0f} %)"
+        for name, (gap, error) in race.symmetries.items()
+    }
+    results = "; ".join(
+        f"{result}: {', '.join(costs[name] for name in names)}"
+        for result, names in symmetry_results(race).items()
+    )
+    return [
+        f"Symmetries {results}. In brackets: the share of what the network has learned"
+        " that it loses on validation images moved in this way, with its standard"
+        f" error; their sum is at most {100 * race.largest_gap:.0f} % for a symmetry"
+        " that holds, and their difference is more for one that does not."
+    ]
 
 
-def error_definition(provenance: Mapping[str, Any]) -> str | None:
-    """The definition of the error, if it is not the share of wrong answers."""
-    found = provenance.get("error")
-    return found if isinstance(found, str) else None
+def symmetry_results(race: RaceFindings) -> dict[str, list[str]]:
+    """Names of symmetries by the result of their test in words, without empty lists."""
+    results = {
+        "that hold": race.holding,
+        "that do not hold": race.broken,
+        "not decided, and not taken": race.undecided,
+    }
+    return {result: names for result, names in results.items() if names}

@@ -16,6 +16,7 @@ from hba.errors import HbaWarning
 from hba.report import dots, examples, figures, findings, tables
 from hba.report.answer import answer
 from hba.report.auto_answer import auto_answer
+from hba.report.provenance import error_definition
 from hba.report.race import RaceFindings, leg_ends
 from hba.report.results import MEASURES, RESULTS_NAME, EvaluationResult
 from hba.report.run import (
@@ -26,7 +27,7 @@ from hba.report.run import (
     Run,
     SearchFiles,
 )
-from hba.report.samples import Samples
+from hba.report.samples import Samples, read_samples
 from hba.schedule.pictures import panels
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import is_of_text, reach
@@ -103,6 +104,7 @@ def page_of(run: Run) -> str:
         figures.is_pixelated,
     )
     kind, sentences, details = _answer(run)
+    samples, native = read_samples(run)
     schedule, search, results = run.schedule, run.search, run.results
     origin = {} if search is None else search.schedule.provenance
     race = RaceFindings.of(origin)
@@ -120,12 +122,10 @@ def page_of(run: Run) -> str:
         ),
         networks=tables.networks_table(run.auto),
         contest=dots.contest_dots(run.auto.get("rows") or (), run.auto.get("chosen")),
-        policy=(
-            None
-            if schedule is None
-            else _policy_part(schedule, run.samples, run.native)
-        ),
+        policy=(None if schedule is None else _policy_part(schedule, samples, native)),
         race=race,
+        symmetry_results={} if race is None else findings.symmetry_results(race),
+        race_sentences=[] if race is None else findings.race_sentences(race),
         race_dots={} if race is None else dots.race_dots(race),
         losses=[] if search is None else list(_losses(search)),
         has_legs=bool(leg_ends(origin)),
@@ -244,7 +244,7 @@ def _policy_part(
     schedule: Schedule, samples: Samples | None, native: Samples | None
 ) -> dict[str, Any]:
     space, shares = schedule.space, reach(schedule, schedule.epochs - 1).shares
-    notes = {one.name: findings.share_of(one, shares) for one in space.operations}
+    notes = {one.name: tables.share_of(one, shares) for one in space.operations}
     drawn = [
         (
             one.stage,
@@ -291,8 +291,7 @@ def _losses(search: SearchFiles) -> Iterator[tuple[str, Markup]]:
     were measured.
     """
     error = (
-        f"Error{error_in_words(findings.error_definition(search.schedule.provenance))},"
-        " per cent"
+        f"Error{error_in_words(error_definition(search.schedule.provenance))}, per cent"
     )
     for title, ending, digits in (("Loss", "loss", 3), (error, "error_percent", 2)):
         lines = {
@@ -363,7 +362,7 @@ def _made(run: Run) -> Iterator[tuple[str, list[tuple[str, str]], dict[str, str]
         yield (
             "The search",
             [*facts, *_machine_facts(origin)],
-            settings_facts(run.search.settings),
+            tables.settings_facts(run.search.settings),
         )
     if run.results is not None:
         seconds = run.results.wall_seconds
@@ -371,7 +370,11 @@ def _made(run: Run) -> Iterator[tuple[str, list[tuple[str, str]], dict[str, str]
             ([("time", duration(seconds))] if seconds else []),
             _machine_facts(run.results.environment),
         )
-        yield "The evaluation", [*time, *machine], settings_facts(run.results.settings)
+        yield (
+            "The evaluation",
+            [*time, *machine],
+            tables.settings_facts(run.results.settings),
+        )
 
 
 def _machine_facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -383,22 +386,3 @@ def _machine_facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if packages := found.get("packages"):
         versions = [f"{name} {number}" for name, number in packages.items() if number]
         yield "versions", ", ".join([*versions, f"Python {found.get('python')}"])
-
-
-def settings_facts(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Each setting as text; `not set` if it depends on the data."""
-    texts = {"None": "not set", "": "not set", "True": "on", "False": "off"}
-    found = {}
-    for name, value in settings.items():
-        parts = (
-            [f"{key}={one}" for key, one in value.items()]
-            if isinstance(value, Mapping)
-            else value
-        )
-        text = (
-            ", ".join(map(str, parts))
-            if isinstance(parts, list | tuple)
-            else str(parts)
-        )
-        found[name] = texts.get(text, text)
-    return found

@@ -93,20 +93,24 @@ class RaceFindings:
         return f"takes {', '.join(self.taken) or 'no augmentation'}"
 
     @property
-    def kinds(self) -> dict[str, list[str]]:
-        """The symmetries that hold, those that do not hold, and the undecided ones."""
-        fails = [
-            one
-            for one, (gap, error) in self.symmetries.items()
+    def holding(self) -> list[str]:
+        """The symmetries that hold, which the policy applies."""
+        return [name for name in self.symmetries if name in self.taken]
+
+    @property
+    def broken(self) -> list[str]:
+        """The symmetries that do not hold."""
+        return [
+            name
+            for name, (gap, error) in self.symmetries.items()
             if gap - error > self.largest_gap
         ]
-        undecided = [one for one in self.symmetries if one not in (*self.taken, *fails)]
-        holds = [one for one in self.symmetries if one in self.taken]
-        return {
-            "that hold": holds,
-            "that do not hold": fails,
-            "not decided, and not taken": undecided,
-        }
+
+    @property
+    def undecided(self) -> list[str]:
+        """The symmetries that are not decided, which the policy does not apply."""
+        decided = (*self.holding, *self.broken)
+        return [name for name in self.symmetries if name not in decided]
 
     @property
     def lower(self) -> list[str]:
@@ -117,84 +121,6 @@ class RaceFindings:
         return [
             name for name, (minus, error) in self.forks.items() if minus + error < -1e-4
         ]
-
-    @property
-    def sentences(self) -> list[str]:
-        found = []
-        if self.symmetries and all(
-            math.isnan(gap) for gap, _ in self.symmetries.values()
-        ):
-            found.append(
-                "No symmetry could be tested: the network had learned nothing yet; use"
-                " more epochs."
-            )
-        elif self.symmetries:
-            costs = {
-                one: f"{one} ({100 * gap:z.0f} +- {100 * se:.0f} %)"
-                for one, (gap, se) in self.symmetries.items()
-            }
-            each = [
-                f"{kind}: {', '.join(costs[one] for one in of)}"
-                for kind, of in self.kinds.items()
-                if of
-            ]
-            found.append(
-                f"Symmetries {'; '.join(each)}. In brackets: the share of what the"
-                " network has learned that it loses on validation images moved in this"
-                " way, with its standard error; their sum is at most"
-                f" {100 * self.largest_gap:.0f} % for a symmetry that holds, and their"
-                " difference is more for one that does not."
-            )
-        shown = {
-            name: f"{name} ({minus:+.3f} +- {error:.3f})"
-            for name, (minus, error) in self.forks.items()
-        }
-        lower = self.lower
-        if shown:
-            others = (
-                ", ".join(
-                    shown[name] for name in shown if name not in (*lower, NO_GROUP)
-                )
-                or "no fork"
-            )
-            found.append(
-                f"Lowered the validation loss from {self.loss:.3f} by more than a"
-                " standard error:"
-                f" {', '.join(shown[name] for name in lower) or 'no fork'}; did not:"
-                f" {others}."
-            )
-        of = (
-            f"that of the fork {self.winner}"
-            if self.winner
-            else "the default, because no fork has ended yet"
-        )
-        then = (
-            ", with the probabilities and magnitudes that look-ahead has found since"
-            if self.is_moved
-            else ""
-        )
-        found.append(
-            f"The policy is {of}: {', '.join(self.taken) or 'no augmentation'}{then}."
-        )
-        if len(lower) > 1:
-            found.append(
-                "Among forks within a standard error of the best, the race chooses the"
-                " hardest to fit."
-            )
-        if self.n_left:
-            ended = (
-                f"Forks that have ended: {', '.join(self.forks) or 'no fork'};"
-                f" {self.n_left} have not."
-            )
-            found.append(
-                ended
-                + (
-                    " Until all have, the policy is the best so far."
-                    if self.winner
-                    else ""
-                )
-            )
-        return found
 
 
 def _number(found: Any) -> float:

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from hba.data.reading import LEFT_OUT_NAME, SkippedFile
 from hba.errors import RunError
 from hba.report.results import RESULTS_NAME, EvaluationResult, read_results
-from hba.report.samples import NATIVE_NAME, SAMPLES_NAME, Samples
 from hba.schedule.library import POLICY_NAME, of_several_seeds
 from hba.schedule.schedule import Schedule
 from hba.training.trained_network import INFO_NAME
@@ -31,7 +30,7 @@ AUTO_NAME, SEARCH_FOLDER, TEST_FOLDER = "auto.json", "search", "evaluation"
 its test.
 """
 
-Found = TypeVar("Found")
+Content = TypeVar("Content")
 
 
 @dataclass(frozen=True)
@@ -59,17 +58,14 @@ class SearchFiles:
 @dataclass(frozen=True)
 class Run:
     """evaluated: the schedule of an evaluation, or the one that `hba auto` chose; None
-    if there is none, as in older versions. samples: None if there are none. native: the
-    same images at their own resolution, if that is higher. auto, network: the content
-    of auto.json and network.json, or empty. left_out: files that were not used.
+    if there is none, as in older versions. auto, network: the content of auto.json and
+    network.json, or empty. left_out: files that were not used.
     """
 
     folder: Path
     search: SearchFiles | None
     results: EvaluationResult | None
     evaluated: Schedule | None
-    samples: Samples | None
-    native: Samples | None = None
     auto: Mapping[str, Any] = field(default_factory=dict)
     network: Mapping[str, Any] = field(default_factory=dict)
     left_out: tuple[SkippedFile, ...] = ()
@@ -86,16 +82,19 @@ class Run:
         """Name of the schedule's file in the folder."""
         return EVALUATED_NAME if self.search is None and not self.auto else POLICY_NAME
 
+    @property
+    def folders(self) -> tuple[Path, Path]:
+        """The folders of the search and of the evaluation."""
+        return _folders(self.folder, is_auto=bool(self.auto))
+
     @staticmethod
     def read(folder: str | Path) -> "Run":
         """Read a folder, or that of a file. Raises RunError if it contains no run, or
         if one of its files is broken.
         """
         folder = run_of(folder)
-        auto = _read(folder / AUTO_NAME, _object) or {}
-        searched, tested = (
-            (folder / SEARCH_FOLDER, folder / TEST_FOLDER) if auto else (folder, folder)
-        )
+        auto = read_part(folder / AUTO_NAME, _object) or {}
+        searched, tested = _folders(folder, is_auto=bool(auto))
         search = None
         # hba.train writes its policy next to results, without the settings of a search.
         is_search = (searched / CONFIG_NAME).exists() or not (
@@ -103,9 +102,9 @@ class Run:
         ).exists()
         if is_search and (searched / POLICY_NAME).exists():
             schedule = Schedule.load(searched / POLICY_NAME)
-            metrics = _read(searched / METRICS_NAME, _metrics) or ()
+            metrics = read_part(searched / METRICS_NAME, _metrics) or ()
             search = SearchFiles(
-                schedule, metrics, _read(searched / CONFIG_NAME, _settings) or {}
+                schedule, metrics, read_part(searched / CONFIG_NAME, _settings) or {}
             )
         results = (
             read_results(tested / RESULTS_NAME)
@@ -124,34 +123,35 @@ class Run:
                 or f"{folder} must be the folder of a search or an evaluation, "
                 f"but has neither {POLICY_NAME} nor {RESULTS_NAME}"
             )
-        place = searched if (searched / SAMPLES_NAME).exists() else tested
-        samples, native = (
-            _read(place / name, Samples.load) for name in (SAMPLES_NAME, NATIVE_NAME)
-        )
         places = (folder, searched, tested)
         left_out = [
             one for place in places for one in read_left_out(place / LEFT_OUT_NAME)
         ]
-        network = _read(folder / INFO_NAME, _object) or {}
+        network = read_part(folder / INFO_NAME, _object) or {}
         return Run(
             folder,
             search,
             results,
             evaluated,
-            samples,
-            native,
             auto,
             network,
             tuple(dict.fromkeys(left_out)),
         )
 
 
-def _read(path: Path, load: Callable[[Path], Found]) -> Found | None:
+def _folders(folder: Path, *, is_auto: bool) -> tuple[Path, Path]:
+    """The folders of the search and of the evaluation of a run."""
+    if is_auto:
+        return folder / SEARCH_FOLDER, folder / TEST_FOLDER
+    return folder, folder
+
+
+def read_part(path: Path, load: Callable[[Path], Content]) -> Content | None:
     """Load a file; None if it does not exist. Raises RunError if loading fails."""
     try:
         return load(path) if path.exists() else None
     except Exception as error:
-        # Pillow raises any kind of exception for damaged files.
+        # Any program may have written the file; Pillow raises any kind of exception.
         raise RunError(f"{path} cannot be read: {reason_of(error)}") from None
 
 
@@ -178,7 +178,7 @@ def _metrics(path: Path) -> list[dict[str, float | None]]:
 def read_left_out(path: Path) -> list[SkippedFile]:
     """The files that a left_out.csv lists; none if there is no such file."""
     return (
-        _read(
+        read_part(
             path,
             lambda file: [
                 SkippedFile(row["path"], row["reason"]) for row in _rows(file)

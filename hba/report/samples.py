@@ -19,6 +19,7 @@ from hba.data.images import EvaluationData, Images, SearchData
 from hba.data.labels import is_multi_label
 from hba.data.pool import Pool
 from hba.errors import DataError
+from hba.report.run import Run, read_part
 from hba.schedule.summary import spaced
 from hba.utils.files import write_atomically
 
@@ -91,6 +92,27 @@ class Samples:
                 strip.convert("L" if strip.mode == "L" else "RGB")
             )
         return Samples(pixels.chunk(len(names), dim=2), tuple(map(str, names)))
+
+
+def read_samples(run: Run) -> tuple[Samples | None, Samples | None]:
+    """Read the images that are saved with a run.
+
+    Args:
+        run: the run that a page shows.
+
+    Returns:
+        The images as the network gets them, and the same at their own resolution. Each
+        is None if the folder has no such file.
+
+    Raises:
+        RunError: if a file is broken.
+    """
+    searched, tested = run.folders
+    folder = searched if (searched / SAMPLES_NAME).exists() else tested
+    return (
+        read_part(folder / SAMPLES_NAME, Samples.load),
+        read_part(folder / NATIVE_NAME, Samples.load),
+    )
 
 
 def chosen_of(labels: np.ndarray) -> list[int]:

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hba.models.timm_networks import frozen_in_words
+from hba.operations import Operation
+from hba.operations.operation import MIXING
 from hba.report.results import MEASURES, EvaluationResult, Measure, mean_of, std_of
 from hba.utils.text import points
 
@@ -63,6 +65,13 @@ def networks_table(auto: Mapping[str, Any]) -> Table | None:
 def share(value: float) -> str:
     """`12.4 %`"""
     return f"{100 * value:.1f} %"
+
+
+def share_of(operation: Operation, shares: Mapping[str, float]) -> str:
+    """The share of images that get an operation, or the share of batches that it mixes."""
+    return share(shares[operation.name]) + (
+        " of batches" if operation.stage == MIXING else ""
+    )
 
 
 def measured_table(results: EvaluationResult, measure: Measure) -> Table | None:
@@ -133,3 +142,18 @@ def confused(results: EvaluationResult) -> dict[str, Any] | None:
     )
     pairs = Table(("class", "taken for", *shares), listed)
     return {"matrix": matrix if len(names) <= 12 else None, "pairs": pairs}
+
+
+def settings_facts(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Each setting as text; `not set` if it depends on the data."""
+    texts = {"None": "not set", "": "not set", "True": "on", "False": "off"}
+    facts = {}
+    for name, value in settings.items():
+        parts = value
+        if isinstance(value, Mapping):
+            parts = [f"{key}={part}" for key, part in value.items()]
+        text = str(parts)
+        if isinstance(parts, list | tuple):
+            text = ", ".join(map(str, parts))
+        facts[name] = texts.get(text, text)
+    return facts
