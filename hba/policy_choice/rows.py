@@ -4,8 +4,8 @@ search's findings.
 
 from collections.abc import Sequence
 
+from hba.algorithms.race_findings import RaceFindings
 from hba.policy_evaluation.baselines import NONE
-from hba.report.race import RaceFindings
 from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
 

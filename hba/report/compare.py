@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from hba.algorithms.race_findings import leg_ends
 from hba.errors import SettingsError
 from hba.report.provenance import error_definition
-from hba.report.race import leg_ends
 from hba.report.results import mean_of
 from hba.report.run import SEARCH_FOLDER, Run
 from hba.report.tables import Table, settings_facts, share_of

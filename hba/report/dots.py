@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hba.report.race import RaceFindings
+from hba.algorithms.race_findings import RaceFindings
 from hba.report.results import EvaluationResult, Measure
 from hba.report.statistics import PairedDifference
 from hba.utils.text import counted, size_of

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from hba.algorithms.race_findings import NO_GROUP, RaceFindings
 from hba.config.training import PLATEAU
 from hba.data.labels import error_in_words
 from hba.operations.operation import MIXING, WALK
 from hba.policy.space import SearchSpace
 from hba.report.provenance import error_definition, network_measured
-from hba.report.race import NO_GROUP, RaceFindings
 from hba.report.tables import Table, share_of
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import (

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from hba.algorithms.race_findings import RaceFindings, has_ended
 from hba.errors import RunError
 from hba.report.provenance import network_measured
-from hba.report.race import RaceFindings, has_ended
 from hba.schedule.library import POLICY_NAME, PREFIX, seed_folders
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import changes, reach, summarize_regularizers

@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from hba.algorithms.race_findings import RaceFindings, leg_ends
 from hba.data.config import display_name
 from hba.data.images import EvaluationData, SearchData
 from hba.data.labels import error_in_words
@@ -17,7 +18,6 @@ from hba.report import dots, examples, figures, findings, tables
 from hba.report.answer import answer
 from hba.report.auto_answer import auto_answer
 from hba.report.provenance import error_definition
-from hba.report.race import RaceFindings, leg_ends
 from hba.report.results import MEASURES, RESULTS_NAME, EvaluationResult
 from hba.report.run import (
     AUTO_NAME,

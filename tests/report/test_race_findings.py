@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import hba
+from hba.algorithms.race_findings import RaceFindings
 from hba.algorithms.race_policies import row_of
 from hba.policy.spaces import SPACES
 from hba.report.findings import race_sentences, schedule_lines
 from hba.report.over_seeds import OverSeeds
 from hba.report.provenance import network_measured
-from hba.report.race import RaceFindings
 from hba.schedule.schedule import Schedule
 
 TAKEN = ["VerticalFlip", "erasing"]
