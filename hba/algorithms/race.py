@@ -55,6 +55,7 @@ from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 from hba.algorithms.algorithm import Algorithm, Count
 from hba.algorithms.lambda_steps import GradientState
 from hba.algorithms.lookahead import Lookahead
+from hba.algorithms.race_findings import LARGEST_GAP, is_lower, is_symmetry
 from hba.algorithms.race_measures import calibrated, gaps, validated
 from hba.algorithms.race_policies import (
     TOGETHER,
@@ -85,11 +86,6 @@ fork.
 LEAST_SIDE, LEAST_STEPS = 8, 50
 """Smallest side of images in pixels, and fewest steps of a fork; a race with fewer
 steps prints a note.
-"""
-LARGEST_GAP, SMALL_GAP = 0.15, 0.05
-"""Largest share of what a network has learned that moving the images by a symmetry may
-cost, with its standard error; and the largest that may be more than two standard errors
-above zero.
 """
 LOOKAHEAD, WITHOUT_POLICY_STEPS = Lookahead(), Lookahead(val_steps=0)
 LARGEST_LOGIT = 30.0
@@ -472,9 +468,7 @@ class Race(Algorithm):
         (forks,).
         """
         minus, error = mean_and_error(losses - losses[0])
-        # Groups that change nothing, such as colors on grey images, differ from the
-        # first fork only by rounding.
-        is_better = minus + error < -1e-4
+        is_better = is_lower(minus, error)
         if not is_better.any():
             return 0
         behind, error = mean_and_error(
@@ -521,11 +515,6 @@ class Race(Algorithm):
         }
         measured = {"symmetries": found, "largest_gap": LARGEST_GAP, "forks": forks}
         return {**measured, "taken": {**taken, "is_moved": state.is_moved}}
-
-
-def is_symmetry(gap: float, error: float) -> bool:
-    """Whether a gap is small enough. error: its standard error."""
-    return gap + error <= LARGEST_GAP and (gap <= SMALL_GAP or gap <= 2 * error)
 
 
 def moved_by_lookahead(space: SearchSpace, row: Tensor) -> Tensor:

@@ -1,15 +1,49 @@
-"""The measurements and decisions of a race, from the provenance of its schedule."""
+"""The rule by which a race decides, and its findings from the provenance of a schedule."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, overload
 
-NO_GROUP, BEST = "no group", "best "
-"""The fork that the others are compared with, and how the names of forks with the best
-groups together begin.
+from torch import Tensor
+
+from hba.algorithms.race_policies import BEST, NO_GROUP
+
+LARGEST_GAP = 0.15
+"""Largest gap of a symmetry that holds, with its standard error. A gap is the share of
+what a network has learned that moving the images costs.
 """
+SMALL_GAP = 0.05
+"""Largest gap of a symmetry that may be more than two standard errors above zero."""
+ROUNDING = 1e-4
+"""Losses that differ by less, in nats, may differ only by rounding, such as those of
+forks with groups that change nothing.
+"""
+
+
+def is_symmetry(gap: float, error: float) -> bool:
+    """Whether a symmetry holds. error: the standard error of its gap."""
+    return gap + error <= LARGEST_GAP and (gap <= SMALL_GAP or gap <= 2 * error)
+
+
+def is_broken(gap: float, error: float, largest_gap: float) -> bool:
+    """Whether a symmetry does not hold. error: the standard error of its gap."""
+    return gap - error > largest_gap
+
+
+@overload
+def is_lower(change: float, error: float) -> bool: ...
+@overload
+def is_lower(change: Tensor, error: Tensor) -> Tensor: ...
+def is_lower(change: Any, error: Any) -> Any:
+    """Whether a loss is lower by more than a standard error.
+
+    Args:
+        change: the loss minus that of the fork `no group`; numbers or tensors.
+        error: the standard error of the change.
+    """
+    return change + error < -ROUNDING
 
 
 def leg_ends(provenance: Mapping[str, Any]) -> list[int]:
@@ -103,7 +137,7 @@ class RaceFindings:
         return [
             name
             for name, (gap, error) in self.symmetries.items()
-            if gap - error > self.largest_gap
+            if is_broken(gap, error, self.largest_gap)
         ]
 
     @property
@@ -117,9 +151,10 @@ class RaceFindings:
         """The forks that lowered the validation loss by more than a standard error,
         from the lowest.
         """
-        # As in the race, which takes smaller differences for rounding errors.
         return [
-            name for name, (minus, error) in self.forks.items() if minus + error < -1e-4
+            name
+            for name, (change, error) in self.forks.items()
+            if is_lower(change, error)
         ]
 
 

@@ -33,7 +33,11 @@ GROUPS: Mapping[str, Typical] = {
 """Operations that are tried together. The walk is another group, with RandAugment's
 policy.
 """
-WALK_GROUP, NO_GROUP = "RandAugment", "no group"
+WALK_GROUP = "RandAugment"
+NO_GROUP = "no group"
+"""The fork that the others are compared with."""
+BEST = "best "
+"""The beginning of the names of forks with the best groups together."""
 TOGETHER = (2, 3)
 """How many of the best groups are tried together at the end."""
 
@@ -43,7 +47,7 @@ def names_of_forks(space: SearchSpace) -> tuple[str, ...]:
     together.
     """
     groups = groups_of(space)
-    return (NO_GROUP, *groups, *(f"best {n}" for n in TOGETHER if n <= len(groups)))
+    return (NO_GROUP, *groups, *(f"{BEST}{n}" for n in TOGETHER if n <= len(groups)))
 
 
 def symmetries_of(space: SearchSpace) -> tuple[str, ...]:

@@ -41,14 +41,10 @@ def rows_of_contest(found: Schedule | None, most: int) -> tuple[str, ...]:
 
 def goes_with(recipe: str, race: RaceFindings) -> bool:
     """Whether the symmetries of a recipe agree with the findings of a race."""
-    fails = {
-        name
-        for name, (gap, error) in race.symmetries.items()
-        if gap - error > race.largest_gap
-    }
     applied = symmetries_in(recipe, [*race.symmetries])
-    holds = {*race.taken} & {*race.symmetries}
-    return not (applied & fails) and (not applied or holds <= applied)
+    if not applied:
+        return True
+    return applied.isdisjoint(race.broken) and applied.issuperset(race.holding)
 
 
 def symmetries_in(recipe: str, names: Sequence[str]) -> set[str]:

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from hba.algorithms.race_findings import NO_GROUP, RaceFindings
+from hba.algorithms.race_findings import RaceFindings
+from hba.algorithms.race_policies import NO_GROUP
 from hba.config.training import PLATEAU
 from hba.data.labels import error_in_words
 from hba.operations.operation import MIXING, WALK
