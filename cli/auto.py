@@ -16,9 +16,9 @@ from hba.data.config import run_name
 from hba.data.reading import LEFT_OUT_NAME
 from hba.policy_choice.callbacks import AutoProgress
 from hba.policy_search.config import SearchConfig
-from hba.report.answer import answer
-from hba.report.auto_answer import command_of_test
-from hba.report.run import AUTO_NAME, read_left_out
+from hba.results.answer import answer
+from hba.results.auto_answer import command_of_test
+from hba.results.run import AUTO_NAME, read_left_out
 from hba.utils.text import counted
 
 from .evaluate import print_errors

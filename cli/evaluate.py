@@ -25,9 +25,9 @@ from hba.policy_evaluation.callbacks import (
     EvaluationProgress,
     TrainingsBar,
 )
-from hba.report.answer import answer
-from hba.report.results import MEASURES, Measure
-from hba.report.tables import measured_table
+from hba.results.answer import answer
+from hba.results.evaluation import MEASURES, Measure
+from hba.results.tables import measured_table
 from hba.utils.progress import FOLDER_NAME, CallbackList
 from hba.utils.text import counted
 

@@ -21,7 +21,7 @@ from hba.errors import HbaError, SettingsError
 from hba.policy_search.callbacks import SearchProgress, TensorBoardLogger
 from hba.policy_search.config import SearchConfig
 from hba.report.findings import evaluation_words
-from hba.report.provenance import network_measured
+from hba.results.provenance import network_measured
 from hba.schedule.library import seed_folder, seed_folders
 from hba.utils.progress import FOLDER_NAME, CallbackList
 from hba.utils.text import counted, duration as duration_words, first_of, percent

@@ -15,9 +15,9 @@ from hba.report.findings import (
     regularizer_table,
     schedule_lines,
 )
-from hba.report.over_seeds import Over, OverSeeds
-from hba.report.provenance import network_measured
-from hba.report.tables import share
+from hba.results.over_seeds import Over, OverSeeds
+from hba.results.provenance import network_measured
+from hba.results.tables import share
 from hba.schedule.library import POLICY_NAME, policy_file, seed_folders
 from hba.schedule.pictures import draw_schedule
 from hba.schedule.schedule import Schedule

@@ -22,6 +22,7 @@ LINE = (
     ("training", "exports", "importers"),
     ("executors",),
     ("algorithms",),
+    ("results",),
     ("report",),
     ("policy_search", "policy_evaluation"),
     ("policy_choice",),

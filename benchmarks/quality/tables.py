@@ -15,8 +15,8 @@ from common.tables import (
     spread_text,
 )
 
-from hba.report.statistics import PairedDifference
-from hba.report.verdict import verdict
+from hba.results.statistics import PairedDifference
+from hba.results.verdict import verdict
 from hba.utils.text import as_markdown
 from quality.candidates import DEFAULT, FORMER, PAPER
 from quality.tasks import OTHERS

@@ -77,8 +77,8 @@ from hba.policy_search.config import SearchConfig, flattened, from_config
 from hba.policy_search.search import custom_components, search
 from hba.policy_search.trainer import SAVE_EVERY_SECONDS
 from hba.policy_search.training_size import MOST_EPOCHS, MOST_FINE_TUNING
-from hba.report.results import RESULTS_NAME, EvaluationResult, read_results
-from hba.report.run import CONFIG_NAME, SEARCH_FOLDER, TEST_FOLDER
+from hba.results.evaluation import RESULTS_NAME, EvaluationResult, read_results
+from hba.results.run import CONFIG_NAME, SEARCH_FOLDER, TEST_FOLDER
 from hba.schedule.library import POLICY_NAME
 from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule

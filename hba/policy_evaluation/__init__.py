@@ -9,8 +9,8 @@ from hba.policy_evaluation.callbacks import (
     TensorBoardLogger,
 )
 from hba.policy_evaluation.evaluation import evaluate
-from hba.report.results import RESULTS_NAME, EvaluationResult, EvaluationRow
-from hba.report.verdict import Verdict
+from hba.results.evaluation import RESULTS_NAME, EvaluationResult, EvaluationRow
+from hba.results.verdict import Verdict
 
 __all__ = [
     "BASELINES",

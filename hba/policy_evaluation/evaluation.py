@@ -58,7 +58,7 @@ from hba.policy_evaluation.results import (
 )
 from hba.preprocessing import network_input_size
 from hba.report.page import report_at_the_end
-from hba.report.results import RESULTS_NAME, EvaluationResult, read_results
+from hba.results.evaluation import RESULTS_NAME, EvaluationResult, read_results
 from hba.schedule.schedule import Schedule
 from hba.training.checkpoint import TRAININGS_NAME, TrainCheckpoint
 from hba.training.custom_network import CustomNetwork

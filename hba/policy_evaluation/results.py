@@ -12,7 +12,7 @@ from hba.data.images import EvaluationData
 from hba.data.labels import error_of
 from hba.errors import RunError, SettingsError
 from hba.policy_evaluation.baselines import RowConfig
-from hba.report.results import (
+from hba.results.evaluation import (
     GRAPHS,
     RESULTS_NAME,
     EvaluationResult,

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hba.algorithms.race_findings import RaceFindings
-from hba.report.results import EvaluationResult, Measure
-from hba.report.statistics import PairedDifference
+from hba.results.evaluation import EvaluationResult, Measure
+from hba.results.statistics import PairedDifference
 from hba.utils.text import counted, size_of
 
 

@@ -12,8 +12,8 @@ from hba.config.training import PLATEAU
 from hba.data.labels import error_in_words
 from hba.operations.operation import MIXING, WALK
 from hba.policy.space import SearchSpace
-from hba.report.provenance import error_definition, network_measured
-from hba.report.tables import Table, share_of
+from hba.results.provenance import error_definition, network_measured
+from hba.results.tables import Table, share_of
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import (
     is_of_text,

@@ -14,12 +14,14 @@ from hba.data.config import display_name
 from hba.data.images import EvaluationData, SearchData
 from hba.data.labels import error_in_words
 from hba.errors import HbaWarning
-from hba.report import dots, examples, figures, findings, tables
-from hba.report.answer import answer
-from hba.report.auto_answer import auto_answer
-from hba.report.provenance import error_definition
-from hba.report.results import MEASURES, RESULTS_NAME, EvaluationResult
-from hba.report.run import (
+from hba.report import dots, examples, figures, findings
+from hba.report.samples import Samples, read_samples
+from hba.results import tables
+from hba.results.answer import answer
+from hba.results.auto_answer import auto_answer
+from hba.results.evaluation import MEASURES, RESULTS_NAME, EvaluationResult
+from hba.results.provenance import error_definition
+from hba.results.run import (
     AUTO_NAME,
     CONFIG_NAME,
     EVALUATED_NAME,
@@ -27,7 +29,6 @@ from hba.report.run import (
     Run,
     SearchFiles,
 )
-from hba.report.samples import Samples, read_samples
 from hba.schedule.pictures import panels
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import is_of_text, reach

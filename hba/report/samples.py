@@ -19,7 +19,7 @@ from hba.data.images import EvaluationData, Images, SearchData
 from hba.data.labels import is_multi_label
 from hba.data.pool import Pool
 from hba.errors import DataError
-from hba.report.run import Run, read_part
+from hba.results.run import Run, read_part
 from hba.schedule.summary import spaced
 from hba.utils.files import write_atomically
 

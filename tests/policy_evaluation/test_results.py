@@ -20,7 +20,7 @@ from hba.data.loader import as_floats
 from hba.errors import RunError
 from hba.policy_evaluation.evaluation import Result
 from hba.preprocessing import Preprocessing
-from hba.report.results import read_results
+from hba.results.evaluation import read_results
 from hba.training.augmentation import ScheduleAugmentation
 from hba.training.metrics import Measured
 from hba.training.trainer import train

@@ -12,8 +12,8 @@ from hba.algorithms.race_findings import RaceFindings
 from hba.algorithms.race_policies import row_of
 from hba.policy.spaces import SPACES
 from hba.report.findings import race_sentences, schedule_lines
-from hba.report.over_seeds import OverSeeds
-from hba.report.provenance import network_measured
+from hba.results.over_seeds import OverSeeds
+from hba.results.provenance import network_measured
 from hba.schedule.schedule import Schedule
 
 TAKEN = ["VerticalFlip", "erasing"]

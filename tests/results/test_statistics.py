@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from hba.report.statistics import PairedDifference
-from hba.report.verdict import Verdict, verdict
+from hba.results.statistics import PairedDifference
+from hba.results.verdict import Verdict, verdict
 
 
 def paired(first: list[float], second: list[float]) -> PairedDifference:

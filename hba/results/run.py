@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from hba.data.reading import LEFT_OUT_NAME, SkippedFile
 from hba.errors import RunError
-from hba.report.results import RESULTS_NAME, EvaluationResult, read_results
+from hba.results.evaluation import RESULTS_NAME, EvaluationResult, read_results
 from hba.schedule.library import POLICY_NAME, of_several_seeds
 from hba.schedule.schedule import Schedule
 from hba.training.trained_network import INFO_NAME

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from hba.data.arrays import DATASET_NAMES
-from hba.report.statistics import CrossedDifference
-from hba.report.verdict import Kind
+from hba.results.statistics import CrossedDifference
+from hba.results.verdict import Kind
 from hba.schedule.library import policy_file
 from hba.schedule.recipes import RECIPES
 from hba.utils.text import CONFIDENCE, counted, distinct_percents, duration

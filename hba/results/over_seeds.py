@@ -11,7 +11,7 @@ import numpy as np
 
 from hba.algorithms.race_findings import RaceFindings, has_ended
 from hba.errors import RunError
-from hba.report.provenance import network_measured
+from hba.results.provenance import network_measured
 from hba.schedule.library import POLICY_NAME, PREFIX, seed_folders
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import changes, reach, summarize_regularizers

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from hba.report.statistics import PairedDifference
+from hba.results.statistics import PairedDifference
 from hba.utils.text import CONFIDENCE, size_of, t_quantile
 
 Kind = Literal["better", "no difference shown", "worse"]

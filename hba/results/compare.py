@@ -7,10 +7,10 @@ from pathlib import Path
 
 from hba.algorithms.race_findings import leg_ends
 from hba.errors import SettingsError
-from hba.report.provenance import error_definition
-from hba.report.results import mean_of
-from hba.report.run import SEARCH_FOLDER, Run
-from hba.report.tables import Table, settings_facts, share_of
+from hba.results.evaluation import mean_of
+from hba.results.provenance import error_definition
+from hba.results.run import SEARCH_FOLDER, Run
+from hba.results.tables import Table, settings_facts, share_of
 from hba.schedule.summary import reach, summarize, summarize_regularizers
 from hba.utils.text import percent, points
 

@@ -17,9 +17,9 @@ import pydantic
 
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import RunError
-from hba.report.answer import Answer, answer
-from hba.report.statistics import PairedDifference
-from hba.report.verdict import Verdict, verdict
+from hba.results.answer import Answer, answer
+from hba.results.statistics import PairedDifference
+from hba.results.verdict import Verdict, verdict
 from hba.training.metrics import Confusion, Measured
 from hba.utils.files import read_text, reason_of, write_text
 from hba.utils.graphs import StepCounts
@@ -351,7 +351,7 @@ class EvaluationResult(pydantic.BaseModel):
 
     @property
     def answer(self) -> Answer | None:
-        """What to use, and how sure that is (see hba.report.answer.answer); None before
+        """What to use, and how sure that is (see hba.results.answer.answer); None before
         the first training.
         """
         return answer(self)

@@ -10,10 +10,10 @@ import pytest
 import torch
 from scipy import stats
 
-from hba.report.answer import ALMOST_SURELY, PROBABLY, answer
-from hba.report.auto_answer import auto_answer
-from hba.report.results import EvaluationResult, EvaluationRow
-from hba.report.statistics import CrossedDifference
+from hba.results.answer import ALMOST_SURELY, PROBABLY, answer
+from hba.results.auto_answer import auto_answer
+from hba.results.evaluation import EvaluationResult, EvaluationRow
+from hba.results.statistics import CrossedDifference
 from hba.training.metrics import Confusion, Measured
 
 

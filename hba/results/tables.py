@@ -8,7 +8,7 @@ import numpy as np
 from hba.models.timm_networks import frozen_in_words
 from hba.operations import Operation
 from hba.operations.operation import MIXING
-from hba.report.results import MEASURES, EvaluationResult, Measure, mean_of, std_of
+from hba.results.evaluation import MEASURES, EvaluationResult, Measure, mean_of, std_of
 from hba.utils.text import points
 
 
