@@ -57,8 +57,8 @@ from hba.policy_evaluation.results import (
     stored_results,
 )
 from hba.preprocessing import network_input_size
-from hba.report.page import report_at_the_end
 from hba.results.evaluation import RESULTS_NAME, EvaluationResult, read_results
+from hba.results.report_hook import report_at_the_end
 from hba.schedule.schedule import Schedule
 from hba.training.checkpoint import TRAININGS_NAME, TrainCheckpoint
 from hba.training.custom_network import CustomNetwork

@@ -85,7 +85,7 @@ def report_at_the_end(
             f"no report was written: {reason_of(error)}; the run's other files are"
             f" complete in {folder}"
         )
-        warnings.warn(text, HbaWarning, stacklevel=2)
+        warnings.warn(text, HbaWarning, stacklevel=3)
         return None
 
 
