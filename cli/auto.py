@@ -140,7 +140,7 @@ def _report(result: hba.AutoResult) -> None:
     """Print the numbers, the files, and what to do next, below the answer."""
     printer, folder, quoted = console(), result.folder, shlex.quote(str(result.folder))
     if result.results is not None:
-        print_errors(result.results, with_verdict=False)
+        print_errors(result.results)
     for note in result.record.notes:
         printer.print(note)
     if left_out := read_left_out(folder / LEFT_OUT_NAME):

@@ -284,16 +284,8 @@ def _report(result: hba.EvaluationResult, folder: Path, *, as_json: bool) -> Non
 def print_errors(
     result: hba.EvaluationResult,
     measures: Iterable[Measure] = ("test_error",),
-    *,
-    with_verdict: bool = True,
 ) -> None:
-    """Print a table of each known measure, and the verdict, or the warnings if there is
-    no verdict.
-    """
+    """Print a table of each known measure."""
     for measure in measures:
-        if (found := measured_table(result, measure)) is not None:
-            print_table(*found)
-    for text in (
-        [str(result.verdict)] * with_verdict if result.verdict else result.warnings
-    ):
-        console().print(text)
+        if (table := measured_table(result, measure)) is not None:
+            print_table(*table)

@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from hba.policy_evaluation import (
         EvaluationCallback as EvaluationCallback,
         EvaluationResult as EvaluationResult,
-        Verdict as Verdict,
         evaluate as evaluate,
     )
     from hba.policy_evaluation.train import train as train
@@ -108,7 +107,6 @@ _NAMES = {
     "hba.policy_evaluation": (
         "EvaluationCallback",
         "EvaluationResult",
-        "Verdict",
         "evaluate",
     ),
     "hba.policy_evaluation.train": ("train",),

@@ -16,10 +16,8 @@ from common.tables import (
 )
 
 from hba.results.statistics import PairedDifference
-from hba.results.verdict import verdict
 from hba.utils.text import as_markdown
-from quality.candidates import DEFAULT, FORMER, PAPER
-from quality.tasks import OTHERS
+from quality.candidates import DEFAULT, FORMER
 
 ERROR, TEST_ERROR = "val_error_percent", "test_error_percent"
 PROBABILITY, RISE = "probability", "rise"
@@ -64,23 +62,6 @@ def verdict_table(records: Sequence[Record], of: str = DEFAULT) -> pd.DataFrame:
             f"{of} minus this": difference_text(differences.get(name)),
         }
         for name, own in frame_of(records).groupby("name", sort=False)
-    )
-
-
-def verdict_sentence(records: Sequence[Record], of: str = DEFAULT) -> str:
-    """The verdict in words; candidates other than the paper's do not count as
-    baselines.
-    """
-    compared = (of, PAPER, *OTHERS)
-    found = verdict(
-        verdict_differences(
-            [record for record in records if record.run.name in compared], of
-        )
-    )
-    return (
-        str(found)
-        if found
-        else f"No verdict: `{of}` or its baselines have not been run."
     )
 
 

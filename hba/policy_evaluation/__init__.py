@@ -10,7 +10,6 @@ from hba.policy_evaluation.callbacks import (
 )
 from hba.policy_evaluation.evaluation import evaluate
 from hba.results.evaluation import RESULTS_NAME, EvaluationResult, EvaluationRow
-from hba.results.verdict import Verdict
 
 __all__ = [
     "BASELINES",
@@ -20,4 +19,4 @@ __all__ = [
     "EvaluationResult",
     "EvaluationRow",
 ]
-__all__ += ["TensorBoardLogger", "Verdict", "evaluate"]
+__all__ += ["TensorBoardLogger", "evaluate"]

@@ -161,7 +161,7 @@ def _answer(run: Run) -> tuple[str, str, str]:
     print.
     """
     results = run.results
-    is_compared = results is not None and results.verdict is not None
+    is_compared = results is not None and results.best_other is not None
     if run.auto:
         answered = auto_answer(run.auto, results, run.schedule, run.folder)
         kind = answered.kind if is_compared else "not compared yet"

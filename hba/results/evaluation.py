@@ -8,7 +8,7 @@ import json
 import math
 import statistics
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -19,7 +19,6 @@ from hba.config.evaluation import EvaluationConfig
 from hba.errors import RunError
 from hba.results.answer import Answer, answer
 from hba.results.statistics import PairedDifference
-from hba.results.verdict import Verdict, verdict
 from hba.training.metrics import Confusion, Measured
 from hba.utils.files import read_text, reason_of, write_text
 from hba.utils.graphs import StepCounts
@@ -309,6 +308,27 @@ class EvaluationResult(pydantic.BaseModel):
         return self.schedule_minus("test_error")
 
     @property
+    def compared(self) -> Mapping[str, PairedDifference]:
+        """The `differences` of the rows that share most seeds with the first one."""
+        paired = {
+            name: difference
+            for name, difference in self.differences.items()
+            if difference is not None
+        }
+        most = max((difference.n_pairs for difference in paired.values()), default=0)
+        return {
+            name: difference
+            for name, difference in paired.items()
+            if difference.n_pairs == most
+        }
+
+    @property
+    def best_other(self) -> str | None:
+        """The row of the lowest mean error in `compared`; None before the first."""
+        compared = self.compared
+        return max(compared, key=lambda name: compared[name].mean, default=None)
+
+    @property
     def steps(self) -> StepCounts | None:
         """How the steps of all trainings ran, on a GPU."""
         return (
@@ -333,23 +353,6 @@ class EvaluationResult(pydantic.BaseModel):
         return (*defined, *(f"{warning}." for warning in self.warnings))
 
     @property
-    def verdict(self) -> Verdict | None:
-        """The schedule compared with the best other row; None if there is nothing to
-        compare.
-        """
-        found = verdict(self.differences)
-        limit = (
-            "The interval is over training seeds, for one schedule, one split and one"
-            " test set."
-        )
-        notes = (
-            self.notes
-            if found is None or found.interval is None
-            else (*self.notes, limit)
-        )
-        return found and replace(found, sentence=" ".join([found.sentence, *notes]))
-
-    @property
     def answer(self) -> Answer | None:
         """What to use, and how sure that is (see hba.results.answer.answer); None before
         the first training.
@@ -357,10 +360,8 @@ class EvaluationResult(pydantic.BaseModel):
         return answer(self)
 
     def save(self, path: Path) -> None:
-        """Write results.json atomically, including means, differences, verdict and
-        answer.
-        """
-        found, answered = self.verdict, self.answer
+        """Write results.json atomically, including means, differences and answer."""
+        answered = self.answer
         measures = {measure: self._summaries(measure) for measure in MEASURES}
         rows = [
             {
@@ -378,15 +379,6 @@ class EvaluationResult(pydantic.BaseModel):
         content = {
             "answer": answered and asdict(answered),
             "rows": rows,
-            "verdict": None if found is None else found.sentence,
-            "verdict_details": (
-                found
-                and {
-                    name: one
-                    for name, one in asdict(found).items()
-                    if name != "sentence"
-                }
-            ),
             **self.model_dump(exclude={"rows", "environment", "report"}),
             # File names may contain bytes that are no text.
             "class_names": [

@@ -112,8 +112,7 @@ def confused(results: EvaluationResult) -> dict[str, Any] | None:
     """The answers of the first row on the test images, over all seeds; None if they
     were not stored, as in older versions. matrix: images by class and answer, with the
     names of classes; None for more than 12 classes, which would be unreadable. pairs: a
-    table of the ten pairs that this row, or the one that the verdict compares it with,
-    confuses most, as shares of the images of the class.
+    table of the ten pairs that this row or the best other one confuses most, as shares of the images of the class.
     """
     counts, names = results.rows[0].answers, results.class_names or ()
     if counts is None:
@@ -121,8 +120,10 @@ def confused(results: EvaluationResult) -> dict[str, Any] | None:
     matrix = tuple(
         (name, tuple(map(int, row))) for name, row in zip(names, counts, strict=True)
     )
-    against = results.verdict and results.verdict.against
-    rows = [results.rows[0], *(row for row in results.rows[1:] if row.name == against)]
+    rows = [
+        results.rows[0],
+        *(row for row in results.rows[1:] if row.name == results.best_other),
+    ]
     found = {row.name: row.answers for row in rows if row.answers is not None}
     shares = {
         name: counts / np.maximum(1, counts.sum(1, keepdims=True))

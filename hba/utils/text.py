@@ -130,15 +130,6 @@ def interval_of_mean(values: Sequence[float]) -> tuple[float, float]:
     return float(interval.low), float(interval.high)
 
 
-def t_quantile(degrees_of_freedom: int, confidence: float) -> float:
-    """How many standard errors a two-sided interval of Student's t reaches to either
-    side.
-    """
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees_of_freedom, (1 + confidence) / 2))
-
-
 def as_markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table in Markdown, without the last line break."""
     return "\n".join(

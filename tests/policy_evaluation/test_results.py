@@ -118,10 +118,8 @@ def test_their_differences_are_paired_by_seed(
             pytest.approx(sum(mine) / 3 - sum(none) / 3),
         )
         assert found["interval"] == pytest.approx([interval.low, interval.high])
-    verdict, difference = result.verdict, result.differences["none"]
-    assert verdict is not None
-    assert difference is not None
-    assert verdict.difference == difference.mean, "the verdict is on the error"
+    assert result.answer is not None
+    assert result.answer.against == result.best_other == "none"
 
 
 def test_an_evaluation_of_an_older_version_is_resumed_without_them(

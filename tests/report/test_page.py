@@ -101,7 +101,7 @@ def test_a_search_has_its_facts_settings_and_commands(searched: Path) -> None:
     )
 
 
-def test_an_evaluation_has_its_table_and_its_verdict(evaluated: Path) -> None:
+def test_an_evaluation_has_its_table_and_its_answer(evaluated: Path) -> None:
     page, results = (
         page_in(evaluated),
         json.loads((evaluated / "results.json").read_text(encoding="utf-8")),
