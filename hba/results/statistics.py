@@ -159,3 +159,32 @@ class CrossedDifference:
         reach = float(ndtri((1 + CONFIDENCE) / 2) + ndtri(POWER)) ** 2
         left = self.mean**2 - reach * self.from_images
         return reach * self.from_seeds * self.n_seeds / left if left > 0 else math.inf
+
+
+def loss_difference(
+    losses: Sequence[np.ndarray],
+    minus: Sequence[np.ndarray],
+    has_same_images: bool = False,
+) -> tuple[float, float]:
+    """Compare the losses of two rows on validation images.
+
+    Args:
+        losses: of one row, (images,) for each seed.
+        minus: of the other row, for the same seeds and images.
+        has_same_images: whether all seeds are measured on the same images.
+
+    Returns:
+        The mean difference in nats and its standard error, over the images of all
+        seeds, and over several seeds.
+    """
+    differences = [
+        of_row - of_other for of_row, of_other in zip(losses, minus, strict=True)
+    ]
+    by_image = np.concatenate(differences)
+    if has_same_images:
+        by_image = np.mean(differences, axis=0)
+    variance = by_image.var(ddof=1) / len(by_image)
+    if len(differences) > 1:
+        by_seed = [difference.mean() for difference in differences]
+        variance += np.var(by_seed, ddof=1) / len(by_seed)
+    return float(by_image.mean()), float(variance**0.5)
