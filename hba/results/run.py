@@ -18,17 +18,22 @@ from hba.schedule.schedule import Schedule
 from hba.training.trained_network import INFO_NAME
 from hba.utils.files import read_text, reason_of, run_of
 
-METRICS_NAME, CONFIG_NAME = "metrics.csv", "config.json"
+METRICS_NAME = "metrics.csv"
+"""The losses and errors of a search, by epoch."""
+CONFIG_NAME = "config.json"
+"""The settings of a search."""
 OWN = "own parts"
 """The key of config.json, next to the settings, that lists those for which the user
 passed their own object.
 """
 EVALUATED_NAME = "schedule.json"
 """The schedule of an evaluation, saved next to its results."""
-AUTO_NAME, SEARCH_FOLDER, TEST_FOLDER = "auto.json", "search", "evaluation"
-"""The plan and the decisions of a run of `hba auto`, and the folders of its search and
-its test.
-"""
+AUTO_NAME = "auto.json"
+"""The plan and the decisions of a run of `hba auto`."""
+SEARCH_FOLDER = "search"
+"""The folder of the search of a run of `hba auto`."""
+TEST_FOLDER = "evaluation"
+"""The folder of the test of a run of `hba auto`."""
 
 Content = TypeVar("Content")
 
@@ -47,10 +52,10 @@ class SearchFiles:
         """A column of the metrics, by epoch, counted from 1, for the epochs that
         measured it.
         """
-        found = ((row.get("epoch"), row.get(name)) for row in self.metrics)
+        column = ((row.get("epoch"), row.get(name)) for row in self.metrics)
         return {
             int(epoch): value
-            for epoch, value in found
+            for epoch, value in column
             if epoch is not None and value is not None
         }
 
@@ -106,26 +111,23 @@ class Run:
             search = SearchFiles(
                 schedule, metrics, read_part(searched / CONFIG_NAME, _settings) or {}
             )
-        results = (
-            read_results(tested / RESULTS_NAME)
-            if (tested / RESULTS_NAME).exists()
-            else None
-        )
-        own = folder / (POLICY_NAME if auto else EVALUATED_NAME)
-        evaluated = (
-            Schedule.load(own)
-            if own.exists() and (auto or results is not None)
-            else None
-        )
+        results = None
+        if (tested / RESULTS_NAME).exists():
+            results = read_results(tested / RESULTS_NAME)
+        evaluated = None
+        evaluated_file = folder / (POLICY_NAME if auto else EVALUATED_NAME)
+        if evaluated_file.exists() and (auto or results is not None):
+            evaluated = Schedule.load(evaluated_file)
         if search is None and results is None and not auto:
             raise RunError(
                 of_several_seeds(folder)
                 or f"{folder} must be the folder of a search or an evaluation, "
                 f"but has neither {POLICY_NAME} nor {RESULTS_NAME}"
             )
-        places = (folder, searched, tested)
         left_out = [
-            one for place in places for one in read_left_out(place / LEFT_OUT_NAME)
+            file
+            for place in (folder, searched, tested)
+            for file in read_left_out(place / LEFT_OUT_NAME)
         ]
         network = read_part(folder / INFO_NAME, _object) or {}
         return Run(
@@ -156,16 +158,16 @@ def read_part(path: Path, load: Callable[[Path], Content]) -> Content | None:
 
 
 def _object(path: Path) -> dict[str, Any]:
-    found = json.loads(read_text(path))
-    if not isinstance(found, dict):
+    content = json.loads(read_text(path))
+    if not isinstance(content, dict):
         raise ValueError("it must contain a JSON object")
-    return found
+    return content
 
 
 def _settings(path: Path) -> dict[str, Any]:
     settings = _object(path)
-    own = settings.pop(OWN, ())
-    return settings | {name: "your own" for name in settings if name in own}
+    own_parts = settings.pop(OWN, ())
+    return settings | {name: "your own" for name in settings if name in own_parts}
 
 
 def _metrics(path: Path) -> list[dict[str, float | None]]:
@@ -177,15 +179,11 @@ def _metrics(path: Path) -> list[dict[str, float | None]]:
 
 def read_left_out(path: Path) -> list[SkippedFile]:
     """The files that a left_out.csv lists; none if there is no such file."""
-    return (
-        read_part(
-            path,
-            lambda file: [
-                SkippedFile(row["path"], row["reason"]) for row in _rows(file)
-            ],
-        )
-        or []
-    )
+
+    def load(file: Path) -> list[SkippedFile]:
+        return [SkippedFile(row["path"], row["reason"]) for row in _rows(file)]
+
+    return read_part(path, load) or []
 
 
 def _rows(path: Path) -> Iterator[dict[str, str]]:
