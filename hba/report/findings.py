@@ -32,16 +32,14 @@ def evaluation_words(policy: Path, schedule: Schedule) -> list[str]:
     if is_of_text(schedule):
         return ["hba", "evaluate-text", str(policy)]
     settings = schedule.provenance.get("settings")
-    waits = (
+    words = ["hba", "evaluate", str(policy)]
+    is_plateau = (
         isinstance(settings, Mapping)
         and settings.get("learning_rate_schedule") == PLATEAU
     )
-    return [
-        "hba",
-        "evaluate",
-        str(policy),
-        *(["--learning-rate-schedule", "step"] if waits else []),
-    ]
+    if is_plateau:
+        words += ["--learning-rate-schedule", "step"]
+    return words
 
 
 def policy_table(schedule: Schedule) -> Table:
@@ -49,23 +47,19 @@ def policy_table(schedule: Schedule) -> Table:
     in the first and the last.
     """
     last = schedule.epochs - 1
-    shares, rows = reach(schedule, last).shares, []
-    for one in summarize(schedule, (0, last)):
-        if shares[one.operation.name] > 0:
+    shares = reach(schedule, last).shares
+    rows = []
+    for summary in summarize(schedule, (0, last)):
+        operation = summary.operation
+        if shares[operation.name] > 0:
             magnitudes = _moved(
                 ", ".join(f"{copy:.3g}" for copy in ends)
-                for ends in one.shown_magnitudes or ()
+                for ends in summary.shown_magnitudes or ()
             )
-            magnitude = f"{magnitudes} {one.operation.unit or ''}".strip() or "-"
-            probability = _moved(f"{value:.2f}" for value in one.probability)
-            rows.append(
-                (
-                    one.operation.name,
-                    probability,
-                    magnitude,
-                    share_of(one.operation, shares),
-                )
-            )
+            magnitude = f"{magnitudes} {operation.unit or ''}".strip() or "-"
+            probability = _moved(f"{value:.2f}" for value in summary.probability)
+            share = share_of(operation, shares)
+            rows.append((operation.name, probability, magnitude, share))
     return Table(
         ("operation", "probability", "magnitude", "share of images"), tuple(rows)
     )
@@ -86,22 +80,16 @@ def regularizer_table(schedule: Schedule) -> Table:
     """Each regularizer: its start in the search, its values at key epochs, and its unit
     if any.
     """
-    epochs, rows = key_epochs(schedule), []
-    for one in summarize_regularizers(schedule):
-        values = [
-            f"{value:.3g}"
-            for value in (one.began, *(one.values[epoch] for epoch in epochs))
-        ]
-        unit = ", ".join(
-            filter(
-                None,
-                [
-                    one.hyperparameter.unit,
-                    "rounded" if one.hyperparameter.whole else None,
-                ],
-            )
+    epochs = key_epochs(schedule)
+    rows = []
+    for summary in summarize_regularizers(schedule):
+        hyperparameter = summary.hyperparameter
+        numbers = (summary.began, *(summary.values[epoch] for epoch in epochs))
+        rounded = "rounded" if hyperparameter.whole else None
+        unit = ", ".join(filter(None, [hyperparameter.unit, rounded]))
+        rows.append(
+            (hyperparameter.name, *(f"{number:.3g}" for number in numbers), unit)
         )
-        rows.append((one.hyperparameter.name, *values, unit))
     return Table(
         (
             "regularizer",
@@ -117,10 +105,12 @@ def schedule_lines(schedule: Schedule) -> list[str]:
     """Sentences on the race, the operations of an image in the last epoch, the spread,
     and the network's error.
     """
-    space, origin = schedule.space, schedule.provenance
+    space = schedule.space
+    origin = schedule.provenance
     race = RaceFindings.of(origin)
-    found = race_sentences(race) if race else []
-    found += [reach_line(schedule, schedule.epochs - 1)] if space.operations else []
+    lines = race_sentences(race) if race else []
+    if space.operations:
+        lines.append(reach_line(schedule, schedule.epochs - 1))
     reached = {epoch: reach(schedule, epoch).numbers for epoch in key_epochs(schedule)}
     if (
         space.searches_count
@@ -133,12 +123,12 @@ def schedule_lines(schedule: Schedule) -> list[str]:
             for epoch, numbers in reached.items()
         )
         numbers = " / ".join(map(str, range(space.max_count + 1)))
-        found.append(
+        lines.append(
             f"The number of operations{of_walk(space)} is searched too; images that get"
             f" {numbers} of them: {shares}."
         )
     if schedule.spread.any():
-        found.append(
+        lines.append(
             f"Spread: up to {schedule.spread.max():.3g}. Every image draws its own"
             " values around the schedule's; the spread is the standard deviation of"
             " their logits."
@@ -148,21 +138,24 @@ def schedule_lines(schedule: Schedule) -> list[str]:
             f"Validation error{error_in_words(error_definition(origin))} of the search"
             " network"
         )
-        found.append(
+        lines.append(
             f"{name}: {percent(value)} after epoch {epoch}. A training with the"
             " schedule has another error."
         )
-    return found
+    return lines
 
 
 def reach_line(schedule: Schedule, epoch: int) -> str:
     """Sentences on how many operations an image gets in an epoch (from 0), and on the
     share of mixed batches.
     """
-    space, (shares, numbers) = schedule.space, reach(schedule, epoch)
+    space = schedule.space
+    shares, numbers = reach(schedule, epoch)
     mean = sum(number * share for number, share in enumerate(numbers))
     staged = [
-        shares[one.name] for one in space.operations if one.stage not in (WALK, MIXING)
+        shares[operation.name]
+        for operation in space.operations
+        if operation.stage not in (WALK, MIXING)
     ]
     got = (
         f"at most {counted(space.max_count, 'operation')}{of_walk(space)}, {mean:.2f}"
@@ -172,16 +165,16 @@ def reach_line(schedule: Schedule, epoch: int) -> str:
         got = f"{sum(staged):.2f} operations on average"
     elif sum(staged) > 0:
         got += f", and {sum(staged):.2f} operations of other stages"
-    none = numbers[0] * math.prod(1 - one for one in staged)
-    found = (
-        [f"An image gets {got}; {100 * none:.0f} % of the images get none."]
-        if space.acts_on_images
-        else []
-    )
-    mixed = sum(shares[one.name] for one in space.mixing)
-    return " ".join(
-        [*found, *([f"{100 * mixed:.0f} % of the batches are mixed."] if mixed else [])]
-    )
+    none = numbers[0] * math.prod(1 - share for share in staged)
+    sentences = []
+    if space.acts_on_images:
+        sentences.append(
+            f"An image gets {got}; {100 * none:.0f} % of the images get none."
+        )
+    mixed = sum(shares[operation.name] for operation in space.mixing)
+    if mixed:
+        sentences.append(f"{100 * mixed:.0f} % of the batches are mixed.")
+    return " ".join(sentences)
 
 
 def race_sentences(race: RaceFindings) -> list[str]:
