@@ -23,10 +23,10 @@ from hba.results.run import Run, read_part
 from hba.schedule.summary import spaced
 from hba.utils.files import write_atomically
 
-SAMPLES_NAME, NATIVE_NAME = "sample_images.png", "native_images.png"
-"""Files of the images as the network gets them, and of the same at their own
-resolution, if that is higher.
-"""
+SAMPLES_NAME = "sample_images.png"
+"""The file of the images as the network gets them."""
+NATIVE_NAME = "native_images.png"
+"""The file of the same at their own resolution, if that is higher."""
 N_SAMPLES = 8
 LARGEST_NATIVE = 256
 """Largest side in pixels; larger images are resized."""
@@ -48,7 +48,8 @@ class Samples:
         """N_SAMPLES training images from as many classes as possible, by the name of
         their file.
         """
-        images, pool = data.train, data.train_pool
+        images = data.train
+        pool = data.train_pool
         chosen = chosen_of(images.labels.cpu().numpy())
         pixels, labels = next(
             images.batches(
@@ -63,14 +64,14 @@ class Samples:
             ", ".join(data.class_names[number] for number in row) for row in numbers
         )
         n_shown = 3 if images.n_channels >= 3 else 1
-        found = {SAMPLES_NAME: Samples(tuple(pixels[:, :n_shown].cpu()), names)}
+        samples = {SAMPLES_NAME: Samples(tuple(pixels[:, :n_shown].cpu()), names)}
         # Files may have changed since they were read.
         with contextlib.suppress(DataError):
             if native := [] if pool is None else _native(images, pool, chosen):
-                found[NATIVE_NAME] = Samples(
+                samples[NATIVE_NAME] = Samples(
                     tuple(image[:n_shown] for image in native), names
                 )
-        return found
+        return samples
 
     def save(self, path: Path) -> None:
         """Write the images side by side into one PNG file, atomically; its text
@@ -128,10 +129,8 @@ def chosen_of(labels: np.ndarray) -> list[int]:
     place = np.arange(len(order)) - np.repeat(first, counts)
     # The first image of each class, then the second of each.
     by_turns = order[np.lexsort((labels[order], place))]
-    return [
-        int(by_turns[one])
-        for one in spaced(min(max(N_SAMPLES, len(classes)), len(labels)), N_SAMPLES)
-    ]
+    n_candidates = min(max(N_SAMPLES, len(classes)), len(labels))
+    return [int(by_turns[index]) for index in spaced(n_candidates, N_SAMPLES)]
 
 
 def _native(images: Images, pool: Pool, chosen: Sequence[int]) -> list[Tensor]:
