@@ -85,9 +85,9 @@ class RaceFindings:
     def of(provenance: Mapping[str, Any]) -> "RaceFindings | None":
         """Read them from the provenance of a schedule; None if no race has found it."""
         try:
-            taken, forks, symmetries = (
-                provenance[name] for name in ("taken", "forks", "symmetries")
-            )
+            taken = provenance["taken"]
+            forks = provenance["forks"]
+            symmetries = provenance["symmetries"]
             differences = {
                 name: (_number(minus), _number(error))
                 for name, (_, minus, error) in forks.items()
@@ -105,18 +105,21 @@ class RaceFindings:
                 for name in order
                 if name.startswith(BEST)
             }
+            n_left = 0
+            if not has_ended(provenance):
+                # The first leg and that of look-ahead are no forks.
+                n_left = len(provenance["legs"]) - 2 - len(forks)
             return RaceFindings(
-                symmetries=dict(sorted(gaps.items(), key=lambda one: one[1][0])),
+                symmetries={
+                    name: gaps[name]
+                    for name in sorted(gaps, key=lambda name: gaps[name][0])
+                },
                 largest_gap=float(provenance["largest_gap"]),
                 forks={words.get(name, name): differences[name] for name in order},
                 loss=_number(forks[NO_GROUP][0]) if NO_GROUP in forks else math.nan,
                 winner=words.get(taken["fork"], taken["fork"]),
                 taken=tuple(taken["operations"]),
-                n_left=(
-                    0
-                    if has_ended(provenance)
-                    else len(provenance["legs"]) - 2 - len(forks)
-                ),
+                n_left=n_left,
                 is_moved=bool(taken.get("is_moved")),
             )
         except (AttributeError, KeyError, TypeError, ValueError):
@@ -158,5 +161,6 @@ class RaceFindings:
         ]
 
 
-def _number(found: Any) -> float:
-    return math.nan if found is None else float(found)
+def _number(stored: Any) -> float:
+    """A number of the provenance, which has None for what is not finite."""
+    return math.nan if stored is None else float(stored)
