@@ -32,7 +32,7 @@ from quality.candidates import CANDIDATES, DEFAULT
 from quality.page import write_page
 from quality.plan import BLOCK, PLAN, planned_for
 from quality.problems import PROBLEMS, find_problem
-from quality.tables import rate_table, verdict_sentence, verdict_table
+from quality.tables import rate_table, verdict_table
 from quality.tasks import OTHERS, planted, row_task, rows_of
 
 from hba.errors import SettingsError
@@ -196,7 +196,6 @@ def verdict(seeds: int | None, **where: Any) -> None:
     )
     if kept:
         click.echo(markdown(verdict_table(kept, plan.of)))
-        click.echo(verdict_sentence(kept, plan.of))
 
 
 @main.command()

@@ -16,9 +16,9 @@ from hba.data.config import run_name
 from hba.data.reading import LEFT_OUT_NAME
 from hba.policy_choice.callbacks import AutoProgress
 from hba.policy_search.config import SearchConfig
-from hba.report.answer import answer
-from hba.report.auto_answer import command_of_test
-from hba.report.run import AUTO_NAME, read_left_out
+from hba.results.answer import answer
+from hba.results.auto_answer import command_of_test
+from hba.results.run import AUTO_NAME, read_left_out
 from hba.utils.text import counted
 
 from .evaluate import print_errors
@@ -142,7 +142,7 @@ def _report(result: hba.AutoResult) -> None:
     folder = result.folder
     quoted = shlex.quote(str(folder))
     if result.results is not None:
-        print_errors(result.results, with_verdict=False)
+        print_errors(result.results)
     for note in result.record.notes:
         printer.print(note)
     if left_out := read_left_out(folder / LEFT_OUT_NAME):

@@ -25,9 +25,9 @@ from hba.policy_evaluation.callbacks import (
     EvaluationProgress,
     TrainingsBar,
 )
-from hba.report.answer import answer
-from hba.report.results import MEASURES, Measure
-from hba.report.tables import measured_table
+from hba.results.answer import answer
+from hba.results.evaluation import MEASURES, Measure
+from hba.results.tables import measured_table
 from hba.utils.progress import FOLDER_NAME, CallbackList
 from hba.utils.text import counted
 
@@ -286,21 +286,8 @@ def _report(result: hba.EvaluationResult, folder: Path, *, as_json: bool) -> Non
 def print_errors(
     result: hba.EvaluationResult,
     measures: Iterable[Measure] = ("test_error",),
-    *,
-    with_verdict: bool = True,
 ) -> None:
-    """Print a table of each known measure, and the verdict or the warnings.
-
-    Args:
-        result: The results.
-        measures: The measures to print.
-        with_verdict: Whether to print the verdict, if there is one.
-    """
+    """Print a table of each known measure."""
     for measure in measures:
         if (table := measured_table(result, measure)) is not None:
             print_table(*table)
-    sentences: Iterable[str] = result.warnings
-    if result.verdict:
-        sentences = [str(result.verdict)] if with_verdict else []
-    for sentence in sentences:
-        console().print(sentence)

@@ -182,7 +182,7 @@ def policies(name: str | None, as_json: bool) -> None:
         for schedule in shipped_schedules():
             origin = schedule["provenance"]
             results = schedule["card"]["results"]
-            verdict = "{kind}, against {against}".format(**results["verdict_details"])
+            answer = "{kind}, against {against}".format(**results["answer"])
             error = percent(results["rows"][0]["mean"])
             cells = (
                 schedule["name"],
@@ -190,11 +190,11 @@ def policies(name: str | None, as_json: bool) -> None:
                 origin.get("model"),
                 schedule["epochs"],
                 error,
-                verdict,
+                answer,
             )
             rows.append([*map(str, cells)])
         print_table(
-            ("name", "dataset", "model", "epochs", "test error", "verdict"), rows
+            ("name", "dataset", "model", "epochs", "test error", "answer"), rows
         )
         console().print("hba policies NAME prints the card of a schedule.")
         print_table(
@@ -216,6 +216,7 @@ def _print_card(name: str, as_json: bool) -> None:
 
     results = hba.EvaluationResult.model_validate(card["results"])
     printer.print(card["text"])
+    printer.print(str(results.answer))
     print_errors(results)
     packages = ", ".join(
         f"{name} {results.environment['packages'].get(name)}"

@@ -11,6 +11,7 @@ import click
 
 import hba
 from hba.algorithms import ALGORITHMS
+from hba.algorithms.race_findings import RaceFindings
 from hba.config.presets import SEARCH_PRESETS, find_preset
 from hba.config.training import CommonSearchConfig
 from hba.data.config import run_name
@@ -19,8 +20,8 @@ from hba.distributed.process_info import is_first
 from hba.errors import HbaError, SettingsError
 from hba.policy_search.callbacks import SearchProgress, TensorBoardLogger
 from hba.policy_search.config import SearchConfig
-from hba.report.findings import evaluation_words, network_measured
-from hba.report.race import RaceFindings
+from hba.report.findings import evaluation_words
+from hba.results.provenance import network_measured
 from hba.schedule.library import seed_folder, seed_folders
 from hba.utils.progress import FOLDER_NAME, CallbackList
 from hba.utils.text import counted, duration as duration_words, first_of, percent

@@ -10,14 +10,14 @@ import hba
 from hba.errors import SettingsError
 from hba.operations.operation import STAGES
 from hba.report.findings import (
-    network_measured,
     of_walk,
     policy_table,
     regularizer_table,
     schedule_lines,
 )
-from hba.report.over_seeds import Over, OverSeeds
-from hba.report.tables import share
+from hba.results.over_seeds import Over, OverSeeds
+from hba.results.provenance import network_measured
+from hba.results.tables import share
 from hba.schedule.library import POLICY_NAME, policy_file, seed_folders
 from hba.schedule.pictures import draw_schedule
 from hba.schedule.schedule import Schedule

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         preprocessing as preprocessing,
         regularization as regularization,
         report as report,
+        results as results,
         schedule as schedule,
         tasks as tasks,
         text as text,
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from hba.policy_evaluation import (
         EvaluationCallback as EvaluationCallback,
         EvaluationResult as EvaluationResult,
-        Verdict as Verdict,
         evaluate as evaluate,
     )
     from hba.policy_evaluation.train import train as train
@@ -79,10 +79,10 @@ if TYPE_CHECKING:
         Hyperparameter as Hyperparameter,
         Regularizer as Regularizer,
     )
-    from hba.report.answer import Answer as Answer
-    from hba.report.compare import Comparison as Comparison, compare as compare
-    from hba.report.over_seeds import OverSeeds as OverSeeds
     from hba.report.page import write_report as write_report
+    from hba.results.answer import Answer as Answer
+    from hba.results.compare import Comparison as Comparison, compare as compare
+    from hba.results.over_seeds import OverSeeds as OverSeeds
     from hba.schedule.library import (
         load_policy as load_policy,
         policy_names as policy_names,
@@ -108,7 +108,6 @@ _NAMES = {
     "hba.policy_evaluation": (
         "EvaluationCallback",
         "EvaluationResult",
-        "Verdict",
         "evaluate",
     ),
     "hba.policy_evaluation.train": ("train",),
@@ -122,10 +121,10 @@ _NAMES = {
     "hba.policy_search.seeds": ("repeated_search",),
     "hba.regularization.groups": ("register_regularizer",),
     "hba.regularization.regularizer": ("Hyperparameter", "Regularizer"),
-    "hba.report.answer": ("Answer",),
-    "hba.report.compare": ("Comparison", "compare"),
-    "hba.report.over_seeds": ("OverSeeds",),
     "hba.report.page": ("write_report",),
+    "hba.results.answer": ("Answer",),
+    "hba.results.compare": ("Comparison", "compare"),
+    "hba.results.over_seeds": ("OverSeeds",),
     "hba.schedule.library": ("load_policy", "policy_names"),
     "hba.schedule.mixing": ("BatchTransform", "Mixing"),
     "hba.schedule.schedule": ("Schedule",),

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from documents import ROOT
 from scipy.stats import bootstrap
 
-from hba.report.statistics import PairedDifference
+from hba.results.statistics import PairedDifference
 from hba.schedule.recipes import RECIPES
 
 pytestmark = pytest.mark.usefixtures("benchmarks_can_be_imported")

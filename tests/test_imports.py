@@ -22,10 +22,11 @@ LINE = (
     ("training", "exports", "importers"),
     ("executors",),
     ("algorithms",),
-    ("report",),
+    ("results",),
     ("policy_search", "policy_evaluation"),
     ("policy_choice",),
     ("text",),
+    ("report",),
     ("__init__",),
     ("__main__",),
 )
@@ -33,6 +34,9 @@ LINE = (
 """
 BESIDE = {("models", "hypernet")}
 """In the same place of the line: the first may import the second too."""
+
+HOOK = ("hba.results.report_hook", "hba.report.page")
+"""The one import against the line: runs write their page when they end."""
 
 Imports = Mapping[str, set[str]]
 
@@ -85,11 +89,15 @@ def _room(module: str) -> str:
 
 
 HBA = imports_of("hba")
+WITHOUT_HOOK = {
+    module: imported - {HOOK[1]} if module == HOOK[0] else imported
+    for module, imported in HBA.items()
+}
 
 
 @pytest.mark.parametrize(
     "imports",
-    [HBA, imports_of("cli"), between_folders(HBA)],
+    [HBA, imports_of("cli"), between_folders(WITHOUT_HOOK)],
     ids=["hba", "cli", "folders"],
 )
 def test_nothing_imports_itself_by_way_of_others(imports: Imports) -> None:
@@ -103,7 +111,7 @@ def test_every_folder_imports_only_those_before_it_in_the_line() -> None:
     place = {room: number for number, rooms in enumerate(LINE) for room in rooms}
     wrong = [
         (room, other)
-        for room, others in between_folders(HBA).items()
+        for room, others in between_folders(WITHOUT_HOOK).items()
         for other in others
         if place[other] >= place[room] and (room, other) not in BESIDE
     ]

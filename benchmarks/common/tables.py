@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from common.records import Record
-from hba.report.statistics import PairedDifference
+from hba.results.statistics import PairedDifference
 from hba.utils.text import as_markdown
 
 NOTHING = "-"

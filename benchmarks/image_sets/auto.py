@@ -22,8 +22,8 @@ import hba
 from hba.data.config import Size
 from hba.errors import RunError
 from hba.policy_choice.rows import ALWAYS, FOUND
-from hba.report.results import EvaluationRow
-from hba.report.statistics import PairedDifference
+from hba.results.evaluation import EvaluationRow
+from hba.results.statistics import PairedDifference
 from hba.schedule.library import POLICY_NAME
 from hba.schedule.recipes import RECIPES
 from hba.utils.settings import Settings

@@ -17,7 +17,7 @@ from common.tables import (
     spread_text,
 )
 
-from hba.report.statistics import PairedDifference
+from hba.results.statistics import PairedDifference
 from hba.schedule.recipes import RECIPES
 from image_sets.runs import BALANCED, FLIPS, GROUPS, SEARCH, SETS, changed
 

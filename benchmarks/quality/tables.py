@@ -15,11 +15,9 @@ from common.tables import (
     spread_text,
 )
 
-from hba.report.statistics import PairedDifference
-from hba.report.verdict import verdict
+from hba.results.statistics import PairedDifference
 from hba.utils.text import as_markdown
-from quality.candidates import DEFAULT, FORMER, PAPER
-from quality.tasks import OTHERS
+from quality.candidates import DEFAULT, FORMER
 
 ERROR = "val_error_percent"
 TEST_ERROR = "test_error_percent"
@@ -66,23 +64,6 @@ def verdict_table(records: Sequence[Record], of: str = DEFAULT) -> pd.DataFrame:
             f"{of} minus this": difference_text(differences.get(name)),
         }
         for name, runs in frame_of(records).groupby("name", sort=False)
-    )
-
-
-def verdict_sentence(records: Sequence[Record], of: str = DEFAULT) -> str:
-    """The verdict in words; candidates other than the paper's do not count as
-    baselines.
-    """
-    compared = (of, PAPER, *OTHERS)
-    outcome = verdict(
-        verdict_differences(
-            [record for record in records if record.run.name in compared], of
-        )
-    )
-    return (
-        str(outcome)
-        if outcome
-        else f"No verdict: `{of}` or its baselines have not been run."
     )
 
 

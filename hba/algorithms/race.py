@@ -56,6 +56,7 @@ from hba.algorithms.algorithm import Algorithm, ConfigT, Count
 from hba.algorithms.lambda_steps import GradientState
 from hba.algorithms.lookahead import Lookahead
 from hba.algorithms.problem import ImageProblem
+from hba.algorithms.race_findings import LARGEST_GAP, is_lower, is_symmetry
 from hba.algorithms.race_measures import calibrated, gaps, validated
 from hba.algorithms.race_policies import (
     TOGETHER,
@@ -87,12 +88,6 @@ LEAST_SIDE = 8
 """Smallest side of images in pixels."""
 LEAST_STEPS = 50
 """Fewest steps of a fork; a race with fewer steps prints a note."""
-LARGEST_GAP = 0.15
-"""Largest share of what a network has learned that moving the images by a symmetry may
-cost, with its standard error.
-"""
-SMALL_GAP = 0.05
-"""Largest share that may be more than two standard errors above zero."""
 LOOKAHEAD = Lookahead()
 WITHOUT_POLICY_STEPS = Lookahead(val_steps=0)
 MOST_FORKS_PER_EPOCH = 1.25
@@ -598,9 +593,7 @@ class Race(Algorithm):
             train_losses: Training losses (forks,).
         """
         minus, error = mean_and_error(losses - losses[0])
-        # Groups that change nothing, such as colors on grey images, differ from the
-        # first fork only by rounding.
-        is_better = minus + error < -1e-4
+        is_better = is_lower(minus, error)
         if not is_better.any():
             return 0
         behind, error = mean_and_error(
@@ -658,16 +651,6 @@ class Race(Algorithm):
             "forks": forks,
         }
         return {**measured, "taken": {**choice, "is_moved": state.is_moved}}
-
-
-def is_symmetry(gap: float, error: float) -> bool:
-    """Whether a gap is small enough.
-
-    Args:
-        gap: The gap.
-        error: Its standard error.
-    """
-    return gap + error <= LARGEST_GAP and (gap <= SMALL_GAP or gap <= 2 * error)
 
 
 def moved_by_lookahead(space: SearchSpace, row: Tensor) -> Tensor:

@@ -35,6 +35,9 @@ policy.
 """
 WALK_GROUP = "RandAugment"
 NO_GROUP = "no group"
+"""The fork that the others are compared with."""
+BEST = "best "
+"""The beginning of the names of forks with the best groups together."""
 TOGETHER = (2, 3)
 """How many of the best groups are tried together at the end."""
 
@@ -42,7 +45,7 @@ TOGETHER = (2, 3)
 def names_of_forks(space: SearchSpace) -> tuple[str, ...]:
     """Names of all forks: with no group, each group, and the best ones together."""
     groups = groups_of(space)
-    return (NO_GROUP, *groups, *(f"best {n}" for n in TOGETHER if n <= len(groups)))
+    return (NO_GROUP, *groups, *(f"{BEST}{n}" for n in TOGETHER if n <= len(groups)))
 
 
 def n_forks_of(n_groups: int) -> int:

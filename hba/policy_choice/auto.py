@@ -28,10 +28,10 @@ from hba.policy_choice.record import PHASES, AutoRecord
 from hba.policy_choice.rows import FOUND, RANDAUGMENT
 from hba.policy_evaluation.train import write_policy
 from hba.policy_search.search import custom_components
-from hba.report.auto_answer import auto_answer
-from hba.report.page import write_report
-from hba.report.results import EvaluationResult
-from hba.report.run import AUTO_NAME, TEST_FOLDER
+from hba.results.auto_answer import auto_answer
+from hba.results.evaluation import EvaluationResult
+from hba.results.report_hook import write_report
+from hba.results.run import AUTO_NAME, TEST_FOLDER
 from hba.schedule.library import POLICY_NAME
 from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule

@@ -38,6 +38,7 @@ from hba.policy_choice.rows import ALWAYS, FOUND
 from hba.policy_evaluation.baselines import RowConfig
 from hba.policy_evaluation.evaluation import shared_data, train_row
 from hba.preprocessing import Preprocessing
+from hba.results.statistics import loss_difference
 from hba.tasks import task_of
 from hba.training.checkpoint import TrainCheckpoint
 from hba.training.metrics import logits_of
@@ -151,7 +152,7 @@ class Contest:
         if first != FOUND or not following:
             return first
         losses = self.losses([first, following[0]], self.n_seeds)
-        mean, error = mean_and_error(
+        mean, error = loss_difference(
             losses[following[0]], losses[first], self.has_same_images
         )
         return first if mean > error else following[0]
@@ -185,7 +186,7 @@ def survivors(losses: Losses, most: int, has_same_images: bool = False) -> list[
     """At most `most` rows that are not clearly behind, the lowest mean loss first."""
     order = sorted(losses, key=lambda row: float(np.concatenate([*losses[row]]).mean()))
     behind = {
-        row: mean_and_error(losses[row], losses[order[0]], has_same_images)
+        row: loss_difference(losses[row], losses[order[0]], has_same_images)
         for row in order[1:most]
     }
     clearly = CLEARLY[len(losses[order[0]]) > 1]
@@ -193,26 +194,6 @@ def survivors(losses: Losses, most: int, has_same_images: bool = False) -> list[
         order[0],
         *(row for row, (mean, error) in behind.items() if mean <= clearly * error),
     ]
-
-
-def mean_and_error(
-    losses: Sequence[np.ndarray],
-    minus: Sequence[np.ndarray],
-    has_same_images: bool = False,
-) -> tuple[float, float]:
-    """Mean and standard error of the difference of two rows, over the images of all
-    seeds, and over several seeds.
-    """
-    differences = [
-        of_row - of_other for of_row, of_other in zip(losses, minus, strict=True)
-    ]
-    by_image = (
-        np.mean(differences, axis=0) if has_same_images else np.concatenate(differences)
-    )
-    by_seed = [difference.mean() for difference in differences]
-    variance = by_image.var(ddof=1) / len(by_image)
-    variance += np.var(by_seed, ddof=1) / len(by_seed) if len(by_seed) > 1 else 0.0
-    return float(by_image.mean()), float(variance**0.5)
 
 
 class Entry(NamedTuple):

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hba.algorithms.race_findings import RaceFindings
 from hba.config.evaluation import OF_WEIGHTS, EvaluationConfig
 from hba.data.config import DataConfig
 from hba.data.images import EvaluationData, LabelledImages
@@ -74,9 +75,8 @@ from hba.policy_search.config import SearchConfig, flattened, from_config
 from hba.policy_search.search import custom_components, search
 from hba.policy_search.trainer import SAVE_EVERY_SECONDS
 from hba.policy_search.training_size import MOST_EPOCHS, MOST_FINE_TUNING
-from hba.report.race import RaceFindings
-from hba.report.results import RESULTS_NAME, EvaluationResult, read_results
-from hba.report.run import CONFIG_NAME, SEARCH_FOLDER, TEST_FOLDER
+from hba.results.evaluation import RESULTS_NAME, EvaluationResult, read_results
+from hba.results.run import CONFIG_NAME, SEARCH_FOLDER, TEST_FOLDER
 from hba.schedule.library import POLICY_NAME
 from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule

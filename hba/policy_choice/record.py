@@ -13,7 +13,7 @@ import pydantic
 from hba.errors import RunError
 from hba.models.timm_networks import frozen_in_words
 from hba.policy_search.training_size import TrainingSize
-from hba.report.run import AUTO_NAME
+from hba.results.run import AUTO_NAME
 from hba.utils.files import read_text, reason_of, write_text
 
 NETWORK = "network"

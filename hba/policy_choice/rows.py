@@ -4,8 +4,8 @@ search's findings.
 
 from collections.abc import Sequence
 
+from hba.algorithms.race_findings import RaceFindings
 from hba.policy_evaluation.baselines import NONE
-from hba.report.race import RaceFindings
 from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
 
@@ -41,14 +41,10 @@ def rows_of_contest(found: Schedule | None, most: int) -> tuple[str, ...]:
 
 def goes_with(recipe: str, race: RaceFindings) -> bool:
     """Whether the symmetries of a recipe agree with the findings of a race."""
-    fails = {
-        name
-        for name, (gap, error) in race.symmetries.items()
-        if gap - error > race.largest_gap
-    }
     applied = symmetries_in(recipe, [*race.symmetries])
-    holds = {*race.taken} & {*race.symmetries}
-    return not (applied & fails) and (not applied or holds <= applied)
+    if not applied:
+        return True
+    return applied.isdisjoint(race.broken) and applied.issuperset(race.holding)
 
 
 def symmetries_in(recipe: str, names: Sequence[str]) -> set[str]:

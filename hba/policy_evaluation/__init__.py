@@ -9,8 +9,7 @@ from hba.policy_evaluation.callbacks import (
     TensorBoardLogger,
 )
 from hba.policy_evaluation.evaluation import evaluate
-from hba.report.results import RESULTS_NAME, EvaluationResult, EvaluationRow
-from hba.report.verdict import Verdict
+from hba.results.evaluation import RESULTS_NAME, EvaluationResult, EvaluationRow
 
 __all__ = [
     "BASELINES",
@@ -20,4 +19,4 @@ __all__ = [
     "EvaluationResult",
     "EvaluationRow",
 ]
-__all__ += ["TensorBoardLogger", "Verdict", "evaluate"]
+__all__ += ["TensorBoardLogger", "evaluate"]

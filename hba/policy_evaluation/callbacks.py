@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from hba.config.evaluation import EvaluationConfig
 from hba.data.images import EvaluationData
-from hba.report.results import EvaluationResult
+from hba.results.evaluation import EvaluationResult
 from hba.training.metrics import Measured
 from hba.utils.progress import ProgressBar, event_writer_class
 

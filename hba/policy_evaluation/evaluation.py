@@ -56,8 +56,8 @@ from hba.policy_evaluation.results import (
     stored_results,
 )
 from hba.preprocessing import network_input_size
-from hba.report.page import report_at_the_end
-from hba.report.results import RESULTS_NAME, EvaluationResult, read_results
+from hba.results.evaluation import RESULTS_NAME, EvaluationResult, read_results
+from hba.results.report_hook import report_at_the_end
 from hba.schedule.schedule import Schedule
 from hba.tasks import task_of
 from hba.training.checkpoint import TRAININGS_NAME, TrainCheckpoint

@@ -11,7 +11,7 @@ from hba.data.leakage import SeenCount, SeenImages, all_hashes
 from hba.data.load import find_source
 from hba.data.splits import split
 from hba.errors import HbaError, SettingsError
-from hba.report.results import LeakageReport
+from hba.results.evaluation import LeakageReport
 from hba.schedule.schedule import Schedule
 
 

@@ -11,7 +11,7 @@ from hba.config.evaluation import EvaluationConfig
 from hba.data.images import EvaluationData
 from hba.errors import RunError, SettingsError
 from hba.policy_evaluation.baselines import RowConfig
-from hba.report.results import (
+from hba.results.evaluation import (
     GRAPHS,
     RESULTS_NAME,
     EvaluationResult,

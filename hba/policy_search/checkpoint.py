@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hba.errors import RunError
-from hba.report.run import CONFIG_NAME, METRICS_NAME, OWN
+from hba.results.run import CONFIG_NAME, METRICS_NAME, OWN
 from hba.schedule.library import POLICY_NAME
 from hba.utils.files import load_tensors, save_tensors, write_text
 

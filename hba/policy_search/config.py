@@ -28,7 +28,7 @@ from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.regularization.groups import AUGMENTATION, REGULARIZERS
 from hba.regularization.regularizer import Hyperparameter
-from hba.report.run import CONFIG_NAME, OWN
+from hba.results.run import CONFIG_NAME, OWN
 from hba.schedule.library import of_several_seeds
 from hba.utils.files import read_text, reason_of
 from hba.utils.settings import Settings, words

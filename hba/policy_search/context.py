@@ -32,7 +32,7 @@ from hba.policy_search.callbacks import Plan, SearchPlan
 from hba.policy_search.config import SearchConfig
 from hba.preprocessing import Preprocessing
 from hba.regularization.groups import DROPOUT, dropouts, hyperparameters_of
-from hba.report.page import report_at_the_end
+from hba.results.report_hook import report_at_the_end
 from hba.schedule.file import space_entry
 from hba.tasks import task_of
 from hba.training.custom_network import CustomNetwork

@@ -20,8 +20,8 @@ from hba.executors.ray_executor import check_one_way, connected, executor_for
 from hba.policy_search.callbacks import SearchCallback
 from hba.policy_search.checkpoint import RunFolder
 from hba.policy_search.search import chosen_config, custom_components, search
-from hba.report.over_seeds import OverSeeds
-from hba.report.run import OWN
+from hba.results.over_seeds import OverSeeds
+from hba.results.run import OWN
 from hba.schedule.library import seed_folder, seed_folders
 from hba.utils.files import read_text, resumes, run_lock
 from hba.utils.text import first_of

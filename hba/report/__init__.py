@@ -1,1 +1,1 @@
-"""Reports: the sentences that commands print, and the HTML page of a run."""
+"""The page of a run, and the sentences about a schedule that commands print too."""

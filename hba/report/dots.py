@@ -7,9 +7,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hba.report.race import RaceFindings
-from hba.report.results import EvaluationResult, Measure
-from hba.report.statistics import PairedDifference
+from hba.algorithms.race_findings import RaceFindings
+from hba.results.evaluation import EvaluationResult, Measure
+from hba.results.statistics import PairedDifference
 from hba.utils.text import counted, size_of
 
 
@@ -46,20 +46,14 @@ class Dots(NamedTuple):
         """Choose a scale for all numbers, at least `least` wide. Intervals may double
         its width on each side.
         """
-        numbers = [
-            *(one.number for one in rows),
-            *(other for one in rows for other in one.each),
-            line,
-        ]
+        numbers = [line]
+        for row in rows:
+            numbers += [row.number, *row.each]
         width = max(max(numbers) - min(numbers), least)
-        low = (
-            max(min(numbers) - width, min([*numbers, *(one.low for one in rows)]))
-            - 0.1 * width
-        )
-        high = (
-            min(max(numbers) + width, max([*numbers, *(one.high for one in rows)]))
-            + 0.1 * width
-        )
+        lowest = min([*numbers, *(row.low for row in rows)])
+        highest = max([*numbers, *(row.high for row in rows)])
+        low = max(min(numbers) - width, lowest) - 0.1 * width
+        high = min(max(numbers) + width, highest) + 0.1 * width
         return Dots(heading, tuple(rows), line, low, high)
 
     @property
@@ -68,12 +62,9 @@ class Dots(NamedTuple):
         rough = (self.high - self.low) / 5
         unit = 10.0 ** math.floor(math.log10(rough))
         step = next(times * unit for times in (1, 2, 5, 10) if times * unit >= rough)
-        return [
-            number * step
-            for number in range(
-                math.ceil(self.low / step), math.floor(self.high / step) + 1
-            )
-        ]
+        first = math.ceil(self.low / step)
+        last = math.floor(self.high / step)
+        return [number * step for number in range(first, last + 1)]
 
 
 def error_dots(
@@ -88,154 +79,147 @@ def error_dots(
     error. linear: linear layers on frozen features, of which those with a test error
     get a row without an interval. None without a number.
     """
-    sign, base = (1, 0) if measure == "test_error" else (-1, 100)
+    is_error = measure == "test_error"
     errors = {
         row.name: {
-            seed: base + sign * value for seed, value in row.by_seed(measure).items()
+            seed: value if is_error else 100 - value
+            for seed, value in row.by_seed(measure).items()
         }
         for row in results.rows
     }
-    first = errors[results.rows[0].name]
+    first_name = results.rows[0].name
+    first = errors[first_name]
     if not first:
         return None
-    line, rows = statistics.fmean(first.values()), []
+    line = statistics.fmean(first.values())
+    rows = []
     for name, of_row in errors.items():
-        if of_row:
-            number = statistics.fmean(of_row.values())
-            minus = (
-                None if of_row is first else PairedDifference.of(first, minus=of_row)
-            )
-            # Around the line, so that a bar that does not cross the line means that
-            # there is a difference.
-            high, low = (
-                (line - end for end in minus.interval)
-                if minus and minus.interval
-                else (number, number)
-            )
-            each = tuple(of_row.values()) if len(of_row) > 1 else ()
+        if not of_row:
+            continue
+        number = statistics.fmean(of_row.values())
+        row = Row(
+            name,
+            number,
+            low=number,
+            high=number,
+            shown=f"{number:.1f} %",
+            each=tuple(of_row.values()) if len(of_row) > 1 else (),
+            is_marked=name == first_name,
+        )
+        minus = PairedDifference.of(first, minus=of_row)
+        if name != first_name and minus is not None:
+            row = row._replace(words=f"{first_name} is {_in_words(minus)}")
+            if minus.interval:
+                # Around the line, so that a bar that does not cross the line means that
+                # there is a difference.
+                low, high = minus.interval
+                row = row._replace(low=line - high, high=line - low)
+        rows.append(row)
+    for layer in linear:
+        error = layer.get("test_percent" if is_error else "balanced_percent")
+        if error is not None:
             words = (
-                "" if minus is None else f"{results.rows[0].name} is {_in_words(minus)}"
-            )
-            rows.append(
-                Row(
-                    name,
-                    number,
-                    low,
-                    high,
-                    f"{number:.1f} %",
-                    words,
-                    each,
-                    of_row is first,
-                )
-            )
-    for one in linear:
-        if (
-            error := one.get("balanced_percent" if base else "test_percent")
-        ) is not None:
-            words = (
-                f"on frozen features of {one['model']} at {one['side']} pixels,"
-                f" {one['seconds']:.0f} s"
+                f"on frozen features of {layer['model']} at {layer['side']} pixels,"
+                f" {layer['seconds']:.0f} s"
             )
             rows.append(
                 Row("linear layer", error, error, error, f"{error:.1f} %", words)
             )
-    ordered = [rows[0], *sorted(rows[1:], key=lambda one: one.number)]
-    return Dots.of(ordered, "balanced error" if base else "test error", line, least=1.0)
+    ordered = [rows[0], *sorted(rows[1:], key=lambda row: row.number)]
+    heading = "test error" if is_error else "balanced error"
+    return Dots.of(ordered, heading, line, least=1.0)
 
 
-def _in_words(found: PairedDifference) -> str:
+def _in_words(difference: PairedDifference) -> str:
     """`2.1 points higher (0.4 to 3.8)`; if zero lies between the ends, each says
     `lower` or `higher`.
     """
     size = "equal"
-    if found.mean:
-        size = (
-            f"{size_of(found.mean, 1)} points {'higher' if found.mean > 0 else 'lower'}"
-        )
-    return f"{size} ({found.between(1)})" if found.interval else size
+    if difference.mean:
+        direction = "higher" if difference.mean > 0 else "lower"
+        size = f"{size_of(difference.mean, 1)} points {direction}"
+    return f"{size} ({difference.between(1)})" if difference.interval else size
 
 
-def race_dots(found: RaceFindings) -> dict[str, Dots]:
-    """Dot plots of symmetries and forks, with the chosen ones marked. Bars are one
-    standard error on each side.
+def race_dots(race: RaceFindings) -> dict[str, Dots]:
+    """Dot plots of `symmetries` and `forks`, without empty ones.
+
+    The chosen ones are marked. Bars are one standard error on each side.
     """
-    made = {}
-    for kind, measured, taken, scale, form, heading, line, least in (
-        (
-            "symmetries",
-            found.symmetries,
-            found.taken,
-            100,
-            "{:z.0f} %",
-            "lost",
-            100 * found.largest_gap,
-            10.0,
-        ),
-        (
-            "forks",
-            found.forks,
-            (found.winner,),
-            1,
-            "{:+z.3f}",
-            "change, nats",
-            0.0,
-            0.01,
-        ),
-    ):
-        rows = []
-        for name, (number, error) in measured.items():
-            if math.isfinite(number + error):
-                ends = (scale * (number - error), scale * (number + error))
-                # Non-breaking spaces.
-                words = f"± {form.format(scale * error).removeprefix('+')}".replace(
-                    " ", "\xa0"
+    plots = {}
+    symmetries = _with_errors(race.symmetries, race.taken, "{:z.0f} %", scale=100)
+    if symmetries:
+        line = 100 * race.largest_gap
+        plots["symmetries"] = Dots.of(symmetries, "lost", line, least=10.0)
+    forks = _with_errors(race.forks, (race.winner,), "{:+z.3f}")
+    if forks:
+        plots["forks"] = Dots.of(forks, "change, nats", 0.0, least=0.01)
+    return plots
+
+
+def _with_errors(
+    measured: Mapping[str, tuple[float, float]],
+    chosen: Sequence[str | None],
+    form: str,
+    scale: float = 1,
+) -> list[Row]:
+    """Rows of what a race has measured, without what is not finite.
+
+    Args:
+        measured: by name, a number and its standard error.
+        chosen: names of the rows to mark.
+        form: the format of a number.
+        scale: the factor of all numbers.
+    """
+    rows = []
+    for name, (number, error) in measured.items():
+        if math.isfinite(number + error):
+            size = form.format(scale * error).removeprefix("+")
+            rows.append(
+                Row(
+                    name,
+                    scale * number,
+                    low=scale * (number - error),
+                    high=scale * (number + error),
+                    shown=form.format(scale * number),
+                    # Non-breaking spaces.
+                    words=f"± {size}".replace(" ", "\xa0"),
+                    is_marked=name in chosen,
                 )
-                shown = form.format(scale * number)
-                rows.append(
-                    Row(
-                        name,
-                        scale * number,
-                        *ends,
-                        shown,
-                        words,
-                        is_marked=name in taken,
-                    )
-                )
-        if rows:
-            made[kind] = Dots.of(rows, heading, line, least)
-    return made
+            )
+    return rows
 
 
 def contest_dots(rows: Sequence[Mapping[str, Any]], chosen: object) -> Dots | None:
     """Mean calibrated validation losses of a contest, from the lowest, with validation
     errors in words.
     """
-    found = []
+    shown = []
     for row in rows:
         losses = [loss for loss in row["losses"].values() if math.isfinite(loss)]
-        errors, after = [*row["errors"].values()], row.get("dropped_after")
-        if losses:
-            words = (
-                f"validation error {statistics.fmean(errors):.1f} %" if errors else ""
+        if not losses:
+            continue
+        words = ""
+        if row["errors"]:
+            error = statistics.fmean(row["errors"].values())
+            words = f"validation error {error:.1f} %"
+        n_seeds = row.get("dropped_after")
+        if n_seeds is not None:
+            words += f"; left out after {counted(n_seeds, 'seed')}"
+        mean = statistics.fmean(losses)
+        shown.append(
+            Row(
+                row["name"],
+                mean,
+                low=mean,
+                high=mean,
+                shown=f"{mean:.3f}",
+                words=words,
+                each=tuple(losses) if len(losses) > 1 else (),
+                is_marked=row["name"] == chosen,
             )
-            words += (
-                "" if after is None else f"; left out after {counted(after, 'seed')}"
-            )
-            mean, each = (
-                statistics.fmean(losses),
-                (tuple(losses) if len(losses) > 1 else ()),
-            )
-            found.append(
-                Row(
-                    row["name"],
-                    mean,
-                    mean,
-                    mean,
-                    f"{mean:.3f}",
-                    words,
-                    each,
-                    row["name"] == chosen,
-                )
-            )
-    found.sort(key=lambda one: one.number)
-    return Dots.of(found, "loss, nats", found[0].number, least=0.01) if found else None
+        )
+    if not shown:
+        return None
+    shown.sort(key=lambda row: row.number)
+    return Dots.of(shown, "loss, nats", shown[0].number, least=0.01)

@@ -5,15 +5,15 @@ reports share.
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
+from hba.algorithms.race_findings import RaceFindings
+from hba.algorithms.race_policies import NO_GROUP
 from hba.config.training import PLATEAU
 from hba.data.labels import error_in_words
-from hba.operations import Operation
 from hba.operations.operation import MIXING, WALK
 from hba.policy.space import SearchSpace
-from hba.report.race import RaceFindings
-from hba.report.tables import Table, share
+from hba.results.provenance import error_definition, network_measured
+from hba.results.tables import Table, share_of
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import (
     is_of_text,
@@ -22,7 +22,7 @@ from hba.schedule.summary import (
     summarize,
     summarize_regularizers,
 )
-from hba.utils.text import count_of, counted, number_of, percent
+from hba.utils.text import counted, percent
 
 
 def evaluation_words(policy: Path, schedule: Schedule) -> list[str]:
@@ -32,16 +32,14 @@ def evaluation_words(policy: Path, schedule: Schedule) -> list[str]:
     if is_of_text(schedule):
         return ["hba", "evaluate-text", str(policy)]
     settings = schedule.provenance.get("settings")
-    waits = (
+    words = ["hba", "evaluate", str(policy)]
+    is_plateau = (
         isinstance(settings, Mapping)
         and settings.get("learning_rate_schedule") == PLATEAU
     )
-    return [
-        "hba",
-        "evaluate",
-        str(policy),
-        *(["--learning-rate-schedule", "step"] if waits else []),
-    ]
+    if is_plateau:
+        words += ["--learning-rate-schedule", "step"]
+    return words
 
 
 def policy_table(schedule: Schedule) -> Table:
@@ -49,23 +47,19 @@ def policy_table(schedule: Schedule) -> Table:
     in the first and the last.
     """
     last = schedule.epochs - 1
-    shares, rows = reach(schedule, last).shares, []
-    for one in summarize(schedule, (0, last)):
-        if shares[one.operation.name] > 0:
+    shares = reach(schedule, last).shares
+    rows = []
+    for summary in summarize(schedule, (0, last)):
+        operation = summary.operation
+        if shares[operation.name] > 0:
             magnitudes = _moved(
                 ", ".join(f"{copy:.3g}" for copy in ends)
-                for ends in one.shown_magnitudes or ()
+                for ends in summary.shown_magnitudes or ()
             )
-            magnitude = f"{magnitudes} {one.operation.unit or ''}".strip() or "-"
-            probability = _moved(f"{value:.2f}" for value in one.probability)
-            rows.append(
-                (
-                    one.operation.name,
-                    probability,
-                    magnitude,
-                    share_of(one.operation, shares),
-                )
-            )
+            magnitude = f"{magnitudes} {operation.unit or ''}".strip() or "-"
+            probability = _moved(f"{value:.2f}" for value in summary.probability)
+            share = share_of(operation, shares)
+            rows.append((operation.name, probability, magnitude, share))
     return Table(
         ("operation", "probability", "magnitude", "share of images"), tuple(rows)
     )
@@ -78,13 +72,6 @@ def _moved(ends: Iterable[str]) -> str:
     return " -> ".join(dict.fromkeys(ends))
 
 
-def share_of(operation: Operation, shares: Mapping[str, float]) -> str:
-    """The share of images that get an operation, or of batches that it mixes."""
-    return share(shares[operation.name]) + (
-        " of batches" if operation.stage == MIXING else ""
-    )
-
-
 def of_walk(space: SearchSpace) -> str:
     return " of the walk" if space.has_stages else ""
 
@@ -93,22 +80,16 @@ def regularizer_table(schedule: Schedule) -> Table:
     """Each regularizer: its start in the search, its values at key epochs, and its unit
     if any.
     """
-    epochs, rows = key_epochs(schedule), []
-    for one in summarize_regularizers(schedule):
-        values = [
-            f"{value:.3g}"
-            for value in (one.began, *(one.values[epoch] for epoch in epochs))
-        ]
-        unit = ", ".join(
-            filter(
-                None,
-                [
-                    one.hyperparameter.unit,
-                    "rounded" if one.hyperparameter.whole else None,
-                ],
-            )
+    epochs = key_epochs(schedule)
+    rows = []
+    for summary in summarize_regularizers(schedule):
+        hyperparameter = summary.hyperparameter
+        numbers = (summary.began, *(summary.values[epoch] for epoch in epochs))
+        rounded = "rounded" if hyperparameter.whole else None
+        unit = ", ".join(filter(None, [hyperparameter.unit, rounded]))
+        rows.append(
+            (hyperparameter.name, *(f"{number:.3g}" for number in numbers), unit)
         )
-        rows.append((one.hyperparameter.name, *values, unit))
     return Table(
         (
             "regularizer",
@@ -124,10 +105,12 @@ def schedule_lines(schedule: Schedule) -> list[str]:
     """Sentences on the race, the operations of an image in the last epoch, the spread,
     and the network's error.
     """
-    space, origin = schedule.space, schedule.provenance
+    space = schedule.space
+    origin = schedule.provenance
     race = RaceFindings.of(origin)
-    found = race.sentences if race else []
-    found += [reach_line(schedule, schedule.epochs - 1)] if space.operations else []
+    lines = race_sentences(race) if race else []
+    if space.operations:
+        lines.append(reach_line(schedule, schedule.epochs - 1))
     reached = {epoch: reach(schedule, epoch).numbers for epoch in key_epochs(schedule)}
     if (
         space.searches_count
@@ -140,12 +123,12 @@ def schedule_lines(schedule: Schedule) -> list[str]:
             for epoch, numbers in reached.items()
         )
         numbers = " / ".join(map(str, range(space.max_count + 1)))
-        found.append(
+        lines.append(
             f"The number of operations{of_walk(space)} is searched too; images that get"
             f" {numbers} of them: {shares}."
         )
     if schedule.spread.any():
-        found.append(
+        lines.append(
             f"Spread: up to {schedule.spread.max():.3g}. Every image draws its own"
             " values around the schedule's; the spread is the standard deviation of"
             " their logits."
@@ -155,21 +138,24 @@ def schedule_lines(schedule: Schedule) -> list[str]:
             f"Validation error{error_in_words(error_definition(origin))} of the search"
             " network"
         )
-        found.append(
+        lines.append(
             f"{name}: {percent(value)} after epoch {epoch}. A training with the"
             " schedule has another error."
         )
-    return found
+    return lines
 
 
 def reach_line(schedule: Schedule, epoch: int) -> str:
     """Sentences on how many operations an image gets in an epoch (from 0), and on the
     share of mixed batches.
     """
-    space, (shares, numbers) = schedule.space, reach(schedule, epoch)
+    space = schedule.space
+    shares, numbers = reach(schedule, epoch)
     mean = sum(number * share for number, share in enumerate(numbers))
     staged = [
-        shares[one.name] for one in space.operations if one.stage not in (WALK, MIXING)
+        shares[operation.name]
+        for operation in space.operations
+        if operation.stage not in (WALK, MIXING)
     ]
     got = (
         f"at most {counted(space.max_count, 'operation')}{of_walk(space)}, {mean:.2f}"
@@ -179,33 +165,90 @@ def reach_line(schedule: Schedule, epoch: int) -> str:
         got = f"{sum(staged):.2f} operations on average"
     elif sum(staged) > 0:
         got += f", and {sum(staged):.2f} operations of other stages"
-    none = numbers[0] * math.prod(1 - one for one in staged)
-    found = (
-        [f"An image gets {got}; {100 * none:.0f} % of the images get none."]
-        if space.acts_on_images
-        else []
+    none = numbers[0] * math.prod(1 - share for share in staged)
+    sentences = []
+    if space.acts_on_images:
+        sentences.append(
+            f"An image gets {got}; {100 * none:.0f} % of the images get none."
+        )
+    mixed = sum(shares[operation.name] for operation in space.mixing)
+    if mixed:
+        sentences.append(f"{100 * mixed:.0f} % of the batches are mixed.")
+    return " ".join(sentences)
+
+
+def race_sentences(race: RaceFindings) -> list[str]:
+    """Sentences on the symmetries, the forks and the policy of a race."""
+    sentences = _on_symmetries(race)
+    lower = race.lower
+    if race.forks:
+        changes = {
+            name: f"{name} ({minus:+.3f} +- {error:.3f})"
+            for name, (minus, error) in race.forks.items()
+        }
+        lowered = ", ".join(changes[name] for name in lower)
+        not_lowered = ", ".join(
+            changes[name] for name in changes if name not in (*lower, NO_GROUP)
+        )
+        sentences.append(
+            f"Lowered the validation loss from {race.loss:.3f} by more than a"
+            f" standard error: {lowered or 'no fork'}; did not:"
+            f" {not_lowered or 'no fork'}."
+        )
+    source = "the default, because no fork has ended yet"
+    if race.winner:
+        source = f"that of the fork {race.winner}"
+    since = ""
+    if race.is_moved:
+        since = (
+            ", with the probabilities and magnitudes that look-ahead has found since"
+        )
+    operations = ", ".join(race.taken) or "no augmentation"
+    sentences.append(f"The policy is {source}: {operations}{since}.")
+    if len(lower) > 1:
+        sentences.append(
+            "Among forks within a standard error of the best, the race chooses the"
+            " hardest to fit."
+        )
+    if race.n_left:
+        ended = ", ".join(race.forks) or "no fork"
+        text = f"Forks that have ended: {ended}; {race.n_left} have not."
+        if race.winner:
+            text += " Until all have, the policy is the best so far."
+        sentences.append(text)
+    return sentences
+
+
+def _on_symmetries(race: RaceFindings) -> list[str]:
+    """At most one sentence on the symmetries that a race has tested."""
+    if not race.symmetries:
+        return []
+    if all(math.isnan(gap) for gap, _ in race.symmetries.values()):
+        return [
+            "No symmetry could be tested: the network had learned nothing yet; use"
+            " more epochs."
+        ]
+    costs = {
+        name: f"{name} ({100 * gap:z.0f} +- {100 * error:.0f} %)"
+        for name, (gap, error) in race.symmetries.items()
+    }
+    results = "; ".join(
+        f"{result}: {', '.join(costs[name] for name in names)}"
+        for result, names in symmetry_results(race).items()
     )
-    mixed = sum(shares[one.name] for one in space.mixing)
-    return " ".join(
-        [*found, *([f"{100 * mixed:.0f} % of the batches are mixed."] if mixed else [])]
-    )
+    return [
+        f"Symmetries {results}. In brackets: the share of what the network has learned"
+        " that it loses on validation images moved in this way, with its standard"
+        f" error; their sum is at most {100 * race.largest_gap:.0f} % for a symmetry"
+        " that holds, and their difference is more for one that does not."
+    ]
 
 
-def network_measured(provenance: Mapping[str, Any]) -> dict[int, float]:
-    """Validation error in percent of the search network after its last epoch, by that
-    epoch, counted from 1.
-
-    Empty if the provenance, which may come from elsewhere, has none, and for a race,
-    which has many networks.
-    """
-    if "legs" in provenance:
-        return {}
-    epoch = count_of(provenance.get("epochs_finished"), least=1)
-    error = number_of(provenance.get("val_error_percent"), 0, 100)
-    return {} if epoch is None or error is None else {epoch: error}
-
-
-def error_definition(provenance: Mapping[str, Any]) -> str | None:
-    """The definition of the error, if it is not the share of wrong answers."""
-    found = provenance.get("error")
-    return found if isinstance(found, str) else None
+def symmetry_results(race: RaceFindings) -> dict[str, list[str]]:
+    """Names of symmetries by the result of their test in words, without empty lists."""
+    results = {
+        "that hold": race.holding,
+        "that do not hold": race.broken,
+        "not decided, and not taken": race.undecided,
+    }
+    return {result: names for result, names in results.items() if names}

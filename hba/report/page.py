@@ -9,16 +9,19 @@ from typing import Any
 
 from markupsafe import Markup
 
+from hba.algorithms.race_findings import RaceFindings, leg_ends
 from hba.data.config import display_name
 from hba.data.images import EvaluationData, SearchData
 from hba.data.labels import error_in_words
 from hba.errors import HbaWarning
-from hba.report import dots, examples, figures, findings, tables
-from hba.report.answer import answer
-from hba.report.auto_answer import auto_answer
-from hba.report.race import RaceFindings, leg_ends
-from hba.report.results import MEASURES, RESULTS_NAME, EvaluationResult
-from hba.report.run import (
+from hba.report import dots, examples, figures, findings
+from hba.report.samples import Samples, read_samples
+from hba.results import tables
+from hba.results.answer import answer
+from hba.results.auto_answer import auto_answer
+from hba.results.evaluation import MEASURES, RESULTS_NAME, EvaluationResult
+from hba.results.provenance import error_definition
+from hba.results.run import (
     AUTO_NAME,
     CONFIG_NAME,
     EVALUATED_NAME,
@@ -26,7 +29,6 @@ from hba.report.run import (
     Run,
     SearchFiles,
 )
-from hba.report.samples import Samples
 from hba.schedule.pictures import panels
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import is_of_text, reach
@@ -69,9 +71,10 @@ def report_at_the_end(
     try:
         if evaluated is not None:
             evaluated.save(folder / EVALUATED_NAME)
-        for name, one in Samples.of(data).items():
-            one.save(folder / name)
-        report, run = write_report(folder), folder.resolve().parent
+        for name, samples in Samples.of(data).items():
+            samples.save(folder / name)
+        report = write_report(folder)
+        run = folder.resolve().parent
         is_test = folder.resolve().name == TEST_FOLDER and (run / AUTO_NAME).exists()
         if is_test and (run / REPORT_NAME).exists():
             # A resumed evaluation has added trainings to the test of `hba auto`.
@@ -83,7 +86,7 @@ def report_at_the_end(
             f"no report was written: {reason_of(error)}; the run's other files are"
             f" complete in {folder}"
         )
-        warnings.warn(text, HbaWarning, stacklevel=2)
+        warnings.warn(text, HbaWarning, stacklevel=3)
         return None
 
 
@@ -98,18 +101,22 @@ def page_of(run: Run) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["picture"], environment.tests["pixelated"] = (
-        figures.picture,
-        figures.is_pixelated,
-    )
+    environment.filters["picture"] = figures.picture
+    environment.tests["pixelated"] = figures.is_pixelated
     kind, sentences, details = _answer(run)
-    schedule, search, results = run.schedule, run.search, run.results
+    samples, native = read_samples(run)
+    schedule = run.schedule
+    search = run.search
+    results = run.results
     origin = {} if search is None else search.schedule.provenance
     race = RaceFindings.of(origin)
     page = environment.from_string(
         folder.joinpath("report.html.j2").read_text("utf-8")
     ).render(
-        **{"run": run, "title": _title(run), "kind": kind, "sign": SIGNS[kind]},
+        run=run,
+        title=_title(run),
+        kind=kind,
+        sign=SIGNS[kind],
         answer=sentences,
         details=details,
         results=results,
@@ -120,12 +127,10 @@ def page_of(run: Run) -> str:
         ),
         networks=tables.networks_table(run.auto),
         contest=dots.contest_dots(run.auto.get("rows") or (), run.auto.get("chosen")),
-        policy=(
-            None
-            if schedule is None
-            else _policy_part(schedule, run.samples, run.native)
-        ),
+        policy=(None if schedule is None else _policy_part(schedule, samples, native)),
         race=race,
+        symmetry_results={} if race is None else findings.symmetry_results(race),
+        race_sentences=[] if race is None else findings.race_sentences(race),
         race_dots={} if race is None else dots.race_dots(race),
         losses=[] if search is None else list(_losses(search)),
         has_legs=bool(leg_ends(origin)),
@@ -139,10 +144,8 @@ def page_of(run: Run) -> str:
 
 
 def _title(run: Run) -> str:
-    results, origin = (
-        run.results,
-        ({} if run.schedule is None else run.schedule.provenance),
-    )
+    results = run.results
+    origin = {} if run.schedule is None else run.schedule.provenance
     data = origin.get("dataset") if results is None else results.settings.get("data")
     name = display_name(str(data)) if data else run.folder.resolve().name
     if run.auto or results is None:
@@ -160,7 +163,7 @@ def _answer(run: Run) -> tuple[str, str, str]:
     print.
     """
     results = run.results
-    is_compared = results is not None and results.verdict is not None
+    is_compared = results is not None and results.best_other is not None
     if run.auto:
         answered = auto_answer(run.auto, results, run.schedule, run.folder)
         kind = answered.kind if is_compared else "not compared yet"
@@ -172,24 +175,20 @@ def _answer(run: Run) -> tuple[str, str, str]:
         return kind, evaluated.sentence, step
     if run.search is None:
         return "not compared yet", "There is nothing to compare yet.", ""
-    schedule, race = (
-        run.search.schedule,
-        RaceFindings.of(run.search.schedule.provenance),
-    )
+    schedule = run.search.schedule
+    race = RaceFindings.of(schedule.provenance)
     shares = reach(schedule, schedule.epochs - 1).shares
-    most = sorted(
+    names = sorted(
         (name for name in shares if shares[name] > examples.LEAST_SHARE),
         key=lambda name: -shares[name],
     )
-    tuned = [one.name for one in schedule.space.regularizers]
-    what = (
-        race.taken
-        if race is not None and race.taken
-        else [*most, *([] if most else tuned)]
-    )
+    if race is not None and race.taken:
+        names = list(race.taken)
+    elif not names:
+        names = [regularizer.name for regularizer in schedule.space.regularizers]
     text = (
-        f"Found {first_of(list(what)) or 'no augmentation'}. Whether it helps has not"
-        " been tested yet."
+        f"Found {first_of(names) or 'no augmentation'}. Whether it helps has not been"
+        " tested yet."
     )
     return "not compared yet", text, _origin(run.search)
 
@@ -197,34 +196,30 @@ def _answer(run: Run) -> tuple[str, str, str]:
 def _origin(search: SearchFiles) -> str:
     """A sentence on how the schedule was found."""
     origin = search.schedule.provenance
-    n_epochs, legs = (
-        count_of(origin.get("epochs_finished")) or search.schedule.epochs,
-        leg_ends(origin),
-    )
-    steps, seconds = (
-        count_of(origin.get("policy_steps")),
-        number_of(origin.get("wall_seconds"), 0, 1e9),
-    )
-    found = [counted(n_epochs, "epoch")]
-    found += [] if steps is None or legs else [counted(steps, "policy step")]
-    found += [] if seconds is None else [duration(seconds)]
-    by, planned = (
-        origin.get("algorithm", "a search"),
-        (legs[-1] if legs else search.settings.get("epochs") or n_epochs),
-    )
-    stopped = (
-        f" It stopped after {n_epochs} of {planned} epochs."
-        if planned > n_epochs
-        else ""
-    )
-    return f"Found by {by} in {', '.join(found)}.{stopped}"
+    n_epochs = count_of(origin.get("epochs_finished")) or search.schedule.epochs
+    legs = leg_ends(origin)
+    steps = count_of(origin.get("policy_steps"))
+    seconds = number_of(origin.get("wall_seconds"), 0, 1e9)
+    costs = [counted(n_epochs, "epoch")]
+    if steps is not None and not legs:
+        costs.append(counted(steps, "policy step"))
+    if seconds is not None:
+        costs.append(duration(seconds))
+    algorithm = origin.get("algorithm", "a search")
+    text = f"Found by {algorithm} in {', '.join(costs)}."
+    planned = legs[-1] if legs else search.settings.get("epochs") or n_epochs
+    if planned > n_epochs:
+        text += f" It stopped after {n_epochs} of {planned} epochs."
+    return text
 
 
 def _evaluation_part(
     results: EvaluationResult, linear: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     is_uneven = results.rows[0].is_uneven
-    shown = [one for one in MEASURES if one != "balanced_accuracy" or is_uneven]
+    shown = [
+        measure for measure in MEASURES if measure != "balanced_accuracy" or is_uneven
+    ]
     return {
         "dots": dots.error_dots(results, "test_error", linear),
         "balanced": (
@@ -243,17 +238,21 @@ def _evaluation_part(
 def _policy_part(
     schedule: Schedule, samples: Samples | None, native: Samples | None
 ) -> dict[str, Any]:
-    space, shares = schedule.space, reach(schedule, schedule.epochs - 1).shares
-    notes = {one.name: findings.share_of(one, shares) for one in space.operations}
+    space = schedule.space
+    shares = reach(schedule, schedule.epochs - 1).shares
+    notes = {
+        operation.name: tables.share_of(operation, shares)
+        for operation in space.operations
+    }
     drawn = [
         (
-            one.stage,
-            one.name,
-            notes.get(one.name, ""),
-            one.ends,
-            figures.panel_figure(one, schedule.epochs),
+            panel.stage,
+            panel.name,
+            notes.get(panel.name, ""),
+            panel.ends,
+            figures.panel_figure(panel, schedule.epochs),
         )
-        for one in (panels(schedule) if schedule.epochs > 1 else ())
+        for panel in (panels(schedule) if schedule.epochs > 1 else ())
     ]
     shown = samples if samples is not None and space.acts_on_images else None
     is_larger = (
@@ -291,8 +290,7 @@ def _losses(search: SearchFiles) -> Iterator[tuple[str, Markup]]:
     were measured.
     """
     error = (
-        f"Error{error_in_words(findings.error_definition(search.schedule.provenance))},"
-        " per cent"
+        f"Error{error_in_words(error_definition(search.schedule.provenance))}, per cent"
     )
     for title, ending, digits in (("Loss", "loss", 3), (error, "error_percent", 2)):
         lines = {
@@ -320,10 +318,9 @@ def _commands(run: Run) -> Iterator[tuple[str, str]]:
                 Path(run.policy_file), run.search.schedule
             )
             yield "Next, see whether it helps", shlex.join(words)
-        own = "your own" in run.search.settings.values() or is_of_text(
-            run.search.schedule
-        )
-        if run.search.settings and not own:
+        has_own_parts = "your own" in run.search.settings.values()
+        cannot_repeat = has_own_parts or is_of_text(run.search.schedule)
+        if run.search.settings and not cannot_repeat:
             yield (
                 "The search again",
                 shlex.join(
@@ -349,7 +346,8 @@ def _commands(run: Run) -> Iterator[tuple[str, str]]:
 def _made(run: Run) -> Iterator[tuple[str, list[tuple[str, str]], dict[str, str]]]:
     """Title, facts and all settings of each part of the run."""
     if run.search is not None:
-        origin, facts = run.search.schedule.provenance, [("how", _origin(run.search))]
+        origin = run.search.schedule.provenance
+        facts = [("how", _origin(run.search))]
         if "train_images" in origin and "val_images" in origin:
             counts = (
                 f"{origin['train_images']:,} training, {origin['val_images']:,}"
@@ -363,42 +361,26 @@ def _made(run: Run) -> Iterator[tuple[str, list[tuple[str, str]], dict[str, str]
         yield (
             "The search",
             [*facts, *_machine_facts(origin)],
-            settings_facts(run.search.settings),
+            tables.settings_facts(run.search.settings),
         )
     if run.results is not None:
         seconds = run.results.wall_seconds
-        time, machine = (
-            ([("time", duration(seconds))] if seconds else []),
-            _machine_facts(run.results.environment),
+        time = [("time", duration(seconds))] if seconds else []
+        yield (
+            "The evaluation",
+            [*time, *_machine_facts(run.results.environment)],
+            tables.settings_facts(run.results.settings),
         )
-        yield "The evaluation", [*time, *machine], settings_facts(run.results.settings)
 
 
-def _machine_facts(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    if found.get("device"):
-        threads = (
-            f", {counted(found['n_threads'], 'thread')}" if "n_threads" in found else ""
-        )
-        yield "device", f"{found['device']}, {found.get('device_name')}{threads}"
-    if packages := found.get("packages"):
+def _machine_facts(environment: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    device = environment.get("device")
+    if device:
+        text = f"{device}, {environment.get('device_name')}"
+        if "n_threads" in environment:
+            text += f", {counted(environment['n_threads'], 'thread')}"
+        yield "device", text
+    if packages := environment.get("packages"):
         versions = [f"{name} {number}" for name, number in packages.items() if number]
-        yield "versions", ", ".join([*versions, f"Python {found.get('python')}"])
-
-
-def settings_facts(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Each setting as text; `not set` if it depends on the data."""
-    texts = {"None": "not set", "": "not set", "True": "on", "False": "off"}
-    found = {}
-    for name, value in settings.items():
-        parts = (
-            [f"{key}={one}" for key, one in value.items()]
-            if isinstance(value, Mapping)
-            else value
-        )
-        text = (
-            ", ".join(map(str, parts))
-            if isinstance(parts, list | tuple)
-            else str(parts)
-        )
-        found[name] = texts.get(text, text)
-    return found
+        python = f"Python {environment.get('python')}"
+        yield "versions", ", ".join([*versions, python])

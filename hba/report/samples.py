@@ -18,14 +18,15 @@ from torchvision.transforms.v2 import functional as TF
 from hba.data.images import EvaluationData, Images, SearchData
 from hba.data.pool import Pool
 from hba.errors import DataError
+from hba.results.run import Run, read_part
 from hba.schedule.summary import spaced
 from hba.tasks import task_of
 from hba.utils.files import write_atomically
 
-SAMPLES_NAME, NATIVE_NAME = "sample_images.png", "native_images.png"
-"""Files of the images as the network gets them, and of the same at their own
-resolution, if that is higher.
-"""
+SAMPLES_NAME = "sample_images.png"
+"""The file of the images as the network gets them."""
+NATIVE_NAME = "native_images.png"
+"""The file of the same at their own resolution, if that is higher."""
 N_SAMPLES = 8
 LARGEST_NATIVE = 256
 """Largest side in pixels; larger images are resized."""
@@ -47,7 +48,8 @@ class Samples:
         """N_SAMPLES training images from as many classes as possible, by the name of
         their file.
         """
-        images, pool = data.train, data.train_pool
+        images = data.train
+        pool = data.train_pool
         chosen = chosen_of(images.labels.cpu().numpy())
         pixels, labels = next(
             images.batches(
@@ -62,14 +64,14 @@ class Samples:
             ", ".join(data.class_names[number] for number in row) for row in numbers
         )
         n_shown = 3 if images.n_channels >= 3 else 1
-        found = {SAMPLES_NAME: Samples(tuple(pixels[:, :n_shown].cpu()), names)}
+        samples = {SAMPLES_NAME: Samples(tuple(pixels[:, :n_shown].cpu()), names)}
         # Files may have changed since they were read.
         with contextlib.suppress(DataError):
             if native := [] if pool is None else _native(images, pool, chosen):
-                found[NATIVE_NAME] = Samples(
+                samples[NATIVE_NAME] = Samples(
                     tuple(image[:n_shown] for image in native), names
                 )
-        return found
+        return samples
 
     def save(self, path: Path) -> None:
         """Write the images side by side into one PNG file, atomically; its text
@@ -93,6 +95,27 @@ class Samples:
         return Samples(pixels.chunk(len(names), dim=2), tuple(map(str, names)))
 
 
+def read_samples(run: Run) -> tuple[Samples | None, Samples | None]:
+    """Read the images that are saved with a run.
+
+    Args:
+        run: the run that a page shows.
+
+    Returns:
+        The images as the network gets them, and the same at their own resolution. Each
+        is None if the folder has no such file.
+
+    Raises:
+        RunError: if a file is broken.
+    """
+    searched, tested = run.folders
+    folder = searched if (searched / SAMPLES_NAME).exists() else tested
+    return (
+        read_part(folder / SAMPLES_NAME, Samples.load),
+        read_part(folder / NATIVE_NAME, Samples.load),
+    )
+
+
 def chosen_of(labels: np.ndarray) -> list[int]:
     """At most N_SAMPLES indices of images, evenly from all classes; for several labels,
     evenly spaced images.
@@ -107,10 +130,8 @@ def chosen_of(labels: np.ndarray) -> list[int]:
     place = np.arange(len(order)) - np.repeat(first, counts)
     # The first image of each class, then the second of each.
     by_turns = order[np.lexsort((strata[order], place))]
-    return [
-        int(by_turns[one])
-        for one in spaced(min(max(N_SAMPLES, len(classes)), len(labels)), N_SAMPLES)
-    ]
+    n_candidates = min(max(N_SAMPLES, len(classes)), len(labels))
+    return [int(by_turns[index]) for index in spaced(n_candidates, N_SAMPLES)]
 
 
 def _native(images: Images, pool: Pool, chosen: Sequence[int]) -> list[Tensor]:

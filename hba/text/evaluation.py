@@ -18,8 +18,8 @@ from hba.policy_evaluation.callbacks import TrainingsBar
 from hba.policy_evaluation.leakage import settings_of
 from hba.regularization.groups import DROPOUT
 from hba.regularization.regularizer import Hyperparameter
-from hba.report.results import RESULTS_NAME, mean_of, std_of
-from hba.report.statistics import PairedDifference
+from hba.results.evaluation import RESULTS_NAME, mean_of, std_of
+from hba.results.statistics import PairedDifference
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
 from hba.text.config import (

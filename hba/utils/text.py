@@ -138,18 +138,6 @@ def interval_of_mean(values: Sequence[float]) -> tuple[float, float]:
     return float(interval.low), float(interval.high)
 
 
-def t_quantile(degrees_of_freedom: int, confidence: float) -> float:
-    """How many standard errors an interval of Student's t reaches to either side.
-
-    Args:
-        degrees_of_freedom: of the distribution.
-        confidence: of the two-sided interval, in (0, 1).
-    """
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees_of_freedom, (1 + confidence) / 2))
-
-
 def as_markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table in Markdown, without the last line break."""
     return "\n".join(

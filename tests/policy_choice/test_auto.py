@@ -25,7 +25,7 @@ from hba.policy_choice.callbacks import AutoCallback
 from hba.policy_choice.plan import unset
 from hba.policy_choice.record import AutoRecord
 from hba.policy_search.config import SearchConfig
-from hba.report.answer import words_of
+from hba.results.answer import words_of
 from hba.schedule.recipes import RECIPES
 from hba.training import checkpoint
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from small_trainings import two_sides
 
+from hba.algorithms.race_findings import RaceFindings
 from hba.data import SearchData
 from hba.data.images import LabelledImages
 from hba.errors import RunError
@@ -18,7 +19,6 @@ from hba.policy_choice.contest import (
     survivors,
 )
 from hba.policy_choice.rows import FOUND, goes_with, rows_of_contest, symmetries_in
-from hba.report.race import RaceFindings
 from hba.schedule.recipes import RECIPES
 
 N = 400

@@ -101,8 +101,8 @@ def test_results_json_is_written_after_every_training(
         None,
         {"n_pairs": 1, "mean": -10, "interval": None},
     ]
-    assert notes.files[0]["verdict"] is None
-    assert "one seed" in notes.files[1]["verdict"]
+    assert notes.files[0]["answer"]["against"] is None
+    assert "One seed" in notes.files[1]["answer"]["sentence"]
     difference = notes.files[3]["rows"][1]["schedule_minus_row"]
     assert (
         difference["n_pairs"],

@@ -115,12 +115,12 @@ def test_with_leave_it_goes_on_and_says_so_everywhere(
         " its error on them is too low"
     )
     assert plan.notes == result.warnings == (warning,)
-    assert f"{warning}." in str(result.verdict)
+    assert f"{warning}." in str(result.answer)
     content = json.loads(
         (tmp_path / "run" / "results.json").read_text(encoding="utf-8")
     )
     assert content["searched"][0]["test_images_seen"] == row.test_images_seen
-    assert warning in content["verdict"]
+    assert warning in content["answer"]["sentence"]
 
 
 def test_a_schedule_that_stands_against_it_is_asked_too(

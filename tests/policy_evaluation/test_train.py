@@ -25,7 +25,7 @@ from hba.data import EvaluationData, LabelledImages
 from hba.errors import DataError, HbaWarning, RunError, SettingsError
 from hba.models import build_model
 from hba.models.resized import Resized
-from hba.report.run import Run
+from hba.results.run import Run
 from hba.training.trained_network import FromPixels, KeptNetwork, NetworkInfo, exported
 
 INVERT = one_operation("Invert", [[0.0], [1.0]])

@@ -17,10 +17,10 @@ from tuned_schedules import staged
 
 import hba
 from hba.errors import HbaWarning, RunError
-from hba.report.compare import SCHEDULES
 from hba.report.page import report_at_the_end
-from hba.report.results import read_results
 from hba.report.samples import SAMPLES_NAME, Samples
+from hba.results.compare import SCHEDULES
+from hba.results.evaluation import read_results
 from hba.schedule.pictures import augmented_copies
 from hba.schedule.summary import copies_of, reach
 
@@ -101,7 +101,7 @@ def test_a_search_has_its_facts_settings_and_commands(searched: Path) -> None:
     )
 
 
-def test_an_evaluation_has_its_table_and_its_verdict(evaluated: Path) -> None:
+def test_an_evaluation_has_its_table_and_its_answer(evaluated: Path) -> None:
     page, results = (
         page_in(evaluated),
         json.loads((evaluated / "results.json").read_text(encoding="utf-8")),

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 import hba
+from hba.algorithms.race_findings import RaceFindings
 from hba.algorithms.race_policies import row_of
 from hba.policy.spaces import SPACES
-from hba.report.findings import network_measured, schedule_lines
-from hba.report.over_seeds import OverSeeds
-from hba.report.race import RaceFindings
+from hba.report.findings import race_sentences, schedule_lines
+from hba.results.over_seeds import OverSeeds
+from hba.results.provenance import network_measured
 from hba.schedule.schedule import Schedule
 
 TAKEN = ["VerticalFlip", "erasing"]
@@ -54,7 +55,7 @@ def schedule(**changed: Any) -> Schedule:
 def test_sentences_name_what_holds_what_lowers_the_loss_and_what_is_left() -> None:
     found = RaceFindings.of(PROVENANCE)
     assert found is not None
-    symmetries, forks, policy = found.sentences
+    symmetries, forks, policy = race_sentences(found)
     assert (
         "hold: VerticalFlip (2 +- 3 %); that do not hold: HorizontalFlip (80 +- 10 %);"
         " not decided" in symmetries
@@ -67,7 +68,9 @@ def test_sentences_name_what_holds_what_lowers_the_loss_and_what_is_left() -> No
         "forks": {},
         "taken": {"fork": None, "operations": ["RandAugment"]},
     }
-    assert "2 have not" in RaceFindings.of(stopped).sentences[-1]  # type: ignore[union-attr]
+    unfinished = RaceFindings.of(stopped)
+    assert unfinished is not None
+    assert "2 have not" in race_sentences(unfinished)[-1]
     assert RaceFindings.of({}) is RaceFindings.of({**PROVENANCE, "forks": 3}) is None
 
 

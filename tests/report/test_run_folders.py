@@ -21,10 +21,10 @@ import hba
 from hba.data import EvaluationData
 from hba.data.reading import SkippedFile, save_left_out
 from hba.errors import RunError
-from hba.report.auto_answer import command_of_test
-from hba.report.results import read_results
-from hba.report.run import Run
 from hba.report.samples import NATIVE_NAME, SAMPLES_NAME
+from hba.results.auto_answer import command_of_test
+from hba.results.evaluation import read_results
+from hba.results.run import Run
 
 AUTO: dict[str, Any] = {
     "plan": ["a small network, because the images are small (--model)"],

@@ -12,7 +12,7 @@ import pytest
 from hba.errors import RunError
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
-from hba.report.over_seeds import OverSeeds
+from hba.results.over_seeds import OverSeeds
 from hba.schedule.schedule import Schedule
 
 NAMES = ("Invert", "Equalize", "AutoContrast")

@@ -5,25 +5,20 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from hba.algorithms.race_findings import leg_ends
 from hba.errors import SettingsError
-from hba.report.findings import error_definition, share_of
-from hba.report.page import settings_facts
-from hba.report.race import leg_ends
-from hba.report.results import mean_of
-from hba.report.run import SEARCH_FOLDER, Run
-from hba.report.tables import Table
+from hba.results.evaluation import mean_of
+from hba.results.provenance import error_definition
+from hba.results.run import SEARCH_FOLDER, Run
+from hba.results.tables import Table, settings_facts, share_of
 from hba.schedule.summary import reach, summarize, summarize_regularizers
 from hba.utils.text import percent, points
 
-SETTINGS, VALIDATION, TEST = (
-    "Settings that differ",
-    "Validation of the search network",
-    "Test error and loss",
-)
-SCHEDULES, REGULARIZERS = (
-    "Schedules in their last epoch",
-    "Regularizers in their last epoch",
-)
+SETTINGS = "Settings that differ"
+VALIDATION = "Validation of the search network"
+TEST = "Test error and loss"
+SCHEDULES = "Schedules in their last epoch"
+REGULARIZERS = "Regularizers in their last epoch"
 
 
 @dataclass(frozen=True)
@@ -35,10 +30,9 @@ class Comparison:
     def tables(self) -> Mapping[str, Table]:
         """Tables by title, with a column for each run, without empty tables."""
         settings = self._table(_settings, "-")
-        found = {
-            SETTINGS: settings._replace(
-                rows=tuple(row for row in settings.rows if len({*row[1:]} - {"-"}) > 1)
-            ),
+        differing = tuple(row for row in settings.rows if len({*row[1:]} - {"-"}) > 1)
+        tables = {
+            SETTINGS: Table(settings.headings, differing),
             VALIDATION: self._table(_validation),
             TEST: self._table(partial(_test_errors, names=_names_of_rows(self.runs))),
             SCHEDULES: self._table(
@@ -46,7 +40,7 @@ class Comparison:
             ),
             REGULARIZERS: self._table(_regularizers, "-"),
         }
-        return {title: table for title, table in found.items() if table.rows}
+        return {title: table for title, table in tables.items() if table.rows}
 
     def _table(
         self,
@@ -57,10 +51,10 @@ class Comparison:
         """A table with a row for each name in the cells of any run, in the order of
         their first mention.
         """
-        cells = [of_run(run) for run in self.runs.values()]
-        names = dict.fromkeys(name for found in cells for name in found)
+        columns = [of_run(run) for run in self.runs.values()]
+        names = dict.fromkeys(name for column in columns for name in column)
         rows = tuple(
-            (name, *(found.get(name, missing) for found in cells)) for name in names
+            (name, *(column.get(name, missing) for column in columns)) for name in names
         )
         return Table((corner, *self.runs), rows)
 
@@ -93,13 +87,14 @@ def _validation(run: Run) -> Mapping[str, str]:
     losses = {} if run.search is None else run.search.measured("val_loss")
     if run.search is None or not losses or leg_ends(run.search.schedule.provenance):
         return {}
-    errors, meaning = (
-        run.search.measured("val_error_percent"),
-        error_definition(run.search.schedule.provenance),
-    )
-    found = {"epoch": f"{max(losses)}", "loss": f"{losses[max(losses)]:.3f}"}
-    found |= {"error": percent(errors[max(errors)])} if errors else {}
-    return found | ({"an error is": meaning} if meaning else {})
+    cells = {"epoch": f"{max(losses)}", "loss": f"{losses[max(losses)]:.3f}"}
+    errors = run.search.measured("val_error_percent")
+    if errors:
+        cells["error"] = percent(errors[max(errors)])
+    definition = error_definition(run.search.schedule.provenance)
+    if definition:
+        cells["an error is"] = definition
+    return cells
 
 
 def _test_errors(run: Run, names: Mapping[str, str]) -> Mapping[str, str]:
@@ -113,7 +108,8 @@ def _test_errors(run: Run, names: Mapping[str, str]) -> Mapping[str, str]:
     cells = {"an error is": results.error} if results.error else {}
     first = names[results.rows[0].definition]
     for row in results.rows:
-        name, loss = names[row.definition], mean_of(row.by_seed("test_loss"))
+        name = names[row.definition]
+        loss = mean_of(row.by_seed("test_loss"))
         cells[name] = percent(row.mean)
         if loss is not None:
             cells[name] += f"  ({loss:.3f} nats)"
@@ -152,24 +148,25 @@ def _operations(run: Run) -> Mapping[str, str]:
     """
     if run.schedule is None:
         return {}
-    last, found = run.schedule.epochs - 1, {}
+    last = run.schedule.epochs - 1
+    cells = {}
     shares = reach(run.schedule, last).shares
     for summary in summarize(run.schedule, (last,)):
         copies = (summary.shown_magnitudes or ((),))[-1]
         numbers = ", ".join(
             [f"{summary.probability[-1]:.2f}", *(f"{copy:.3g}" for copy in copies)]
         )
-        found[summary.operation.name] = (
-            f"{share_of(summary.operation, shares)}  ({numbers})"
-        )
-    return found
+        operation = summary.operation
+        cells[operation.name] = f"{share_of(operation, shares)}  ({numbers})"
+    return cells
 
 
 def _regularizers(run: Run) -> Mapping[str, str]:
-    found = () if run.schedule is None else summarize_regularizers(run.schedule)
-    return {
-        one.hyperparameter.name: (
-            f"{one.values[-1]:.3g} {one.hyperparameter.unit or ''}".rstrip()
-        )
-        for one in found
-    }
+    if run.schedule is None:
+        return {}
+    cells = {}
+    for summary in summarize_regularizers(run.schedule):
+        hyperparameter = summary.hyperparameter
+        value = f"{summary.values[-1]:.3g} {hyperparameter.unit or ''}"
+        cells[hyperparameter.name] = value.rstrip()
+    return cells

@@ -12,26 +12,30 @@ from typing import Any, TypeVar
 
 from hba.data.reading import LEFT_OUT_NAME, SkippedFile
 from hba.errors import RunError
-from hba.report.results import RESULTS_NAME, EvaluationResult, read_results
-from hba.report.samples import NATIVE_NAME, SAMPLES_NAME, Samples
+from hba.results.evaluation import RESULTS_NAME, EvaluationResult, read_results
 from hba.schedule.library import POLICY_NAME, of_several_seeds
 from hba.schedule.schedule import Schedule
 from hba.training.trained_network import INFO_NAME
 from hba.utils.files import read_text, reason_of, run_of
 
-METRICS_NAME, CONFIG_NAME = "metrics.csv", "config.json"
+METRICS_NAME = "metrics.csv"
+"""The losses and errors of a search, by epoch."""
+CONFIG_NAME = "config.json"
+"""The settings of a search."""
 OWN = "own parts"
 """The key of config.json, next to the settings, that lists those for which the user
 passed their own object.
 """
 EVALUATED_NAME = "schedule.json"
 """The schedule of an evaluation, saved next to its results."""
-AUTO_NAME, SEARCH_FOLDER, TEST_FOLDER = "auto.json", "search", "evaluation"
-"""The plan and the decisions of a run of `hba auto`, and the folders of its search and
-its test.
-"""
+AUTO_NAME = "auto.json"
+"""The plan and the decisions of a run of `hba auto`."""
+SEARCH_FOLDER = "search"
+"""The folder of the search of a run of `hba auto`."""
+TEST_FOLDER = "evaluation"
+"""The folder of the test of a run of `hba auto`."""
 
-Found = TypeVar("Found")
+Content = TypeVar("Content")
 
 
 @dataclass(frozen=True)
@@ -48,10 +52,10 @@ class SearchFiles:
         """A column of the metrics, by epoch, counted from 1, for the epochs that
         measured it.
         """
-        found = ((row.get("epoch"), row.get(name)) for row in self.metrics)
+        column = ((row.get("epoch"), row.get(name)) for row in self.metrics)
         return {
             int(epoch): value
-            for epoch, value in found
+            for epoch, value in column
             if epoch is not None and value is not None
         }
 
@@ -59,17 +63,14 @@ class SearchFiles:
 @dataclass(frozen=True)
 class Run:
     """evaluated: the schedule of an evaluation, or the one that `hba auto` chose; None
-    if there is none, as in older versions. samples: None if there are none. native: the
-    same images at their own resolution, if that is higher. auto, network: the content
-    of auto.json and network.json, or empty. left_out: files that were not used.
+    if there is none, as in older versions. auto, network: the content of auto.json and
+    network.json, or empty. left_out: files that were not used.
     """
 
     folder: Path
     search: SearchFiles | None
     results: EvaluationResult | None
     evaluated: Schedule | None
-    samples: Samples | None
-    native: Samples | None = None
     auto: Mapping[str, Any] = field(default_factory=dict)
     network: Mapping[str, Any] = field(default_factory=dict)
     left_out: tuple[SkippedFile, ...] = ()
@@ -86,16 +87,19 @@ class Run:
         """Name of the schedule's file in the folder."""
         return EVALUATED_NAME if self.search is None and not self.auto else POLICY_NAME
 
+    @property
+    def folders(self) -> tuple[Path, Path]:
+        """The folders of the search and of the evaluation."""
+        return _folders(self.folder, is_auto=bool(self.auto))
+
     @staticmethod
     def read(folder: str | Path) -> "Run":
         """Read a folder, or that of a file. Raises RunError if it contains no run, or
         if one of its files is broken.
         """
         folder = run_of(folder)
-        auto = _read(folder / AUTO_NAME, _object) or {}
-        searched, tested = (
-            (folder / SEARCH_FOLDER, folder / TEST_FOLDER) if auto else (folder, folder)
-        )
+        auto = read_part(folder / AUTO_NAME, _object) or {}
+        searched, tested = _folders(folder, is_auto=bool(auto))
         search = None
         # hba.train writes its policy next to results, without the settings of a search.
         is_search = (searched / CONFIG_NAME).exists() or not (
@@ -103,69 +107,67 @@ class Run:
         ).exists()
         if is_search and (searched / POLICY_NAME).exists():
             schedule = Schedule.load(searched / POLICY_NAME)
-            metrics = _read(searched / METRICS_NAME, _metrics) or ()
+            metrics = read_part(searched / METRICS_NAME, _metrics) or ()
             search = SearchFiles(
-                schedule, metrics, _read(searched / CONFIG_NAME, _settings) or {}
+                schedule, metrics, read_part(searched / CONFIG_NAME, _settings) or {}
             )
-        results = (
-            read_results(tested / RESULTS_NAME)
-            if (tested / RESULTS_NAME).exists()
-            else None
-        )
-        own = folder / (POLICY_NAME if auto else EVALUATED_NAME)
-        evaluated = (
-            Schedule.load(own)
-            if own.exists() and (auto or results is not None)
-            else None
-        )
+        results = None
+        if (tested / RESULTS_NAME).exists():
+            results = read_results(tested / RESULTS_NAME)
+        evaluated = None
+        evaluated_file = folder / (POLICY_NAME if auto else EVALUATED_NAME)
+        if evaluated_file.exists() and (auto or results is not None):
+            evaluated = Schedule.load(evaluated_file)
         if search is None and results is None and not auto:
             raise RunError(
                 of_several_seeds(folder)
                 or f"{folder} must be the folder of a search or an evaluation, "
                 f"but has neither {POLICY_NAME} nor {RESULTS_NAME}"
             )
-        place = searched if (searched / SAMPLES_NAME).exists() else tested
-        samples, native = (
-            _read(place / name, Samples.load) for name in (SAMPLES_NAME, NATIVE_NAME)
-        )
-        places = (folder, searched, tested)
         left_out = [
-            one for place in places for one in read_left_out(place / LEFT_OUT_NAME)
+            file
+            for place in (folder, searched, tested)
+            for file in read_left_out(place / LEFT_OUT_NAME)
         ]
-        network = _read(folder / INFO_NAME, _object) or {}
+        network = read_part(folder / INFO_NAME, _object) or {}
         return Run(
             folder,
             search,
             results,
             evaluated,
-            samples,
-            native,
             auto,
             network,
             tuple(dict.fromkeys(left_out)),
         )
 
 
-def _read(path: Path, load: Callable[[Path], Found]) -> Found | None:
+def _folders(folder: Path, *, is_auto: bool) -> tuple[Path, Path]:
+    """The folders of the search and of the evaluation of a run."""
+    if is_auto:
+        return folder / SEARCH_FOLDER, folder / TEST_FOLDER
+    return folder, folder
+
+
+def read_part(path: Path, load: Callable[[Path], Content]) -> Content | None:
     """Load a file; None if it does not exist. Raises RunError if loading fails."""
     try:
         return load(path) if path.exists() else None
     except Exception as error:
-        # Pillow raises any kind of exception for damaged files.
+        # Any program may have written the file; Pillow raises any kind of exception.
         raise RunError(f"{path} cannot be read: {reason_of(error)}") from None
 
 
 def _object(path: Path) -> dict[str, Any]:
-    found = json.loads(read_text(path))
-    if not isinstance(found, dict):
+    content = json.loads(read_text(path))
+    if not isinstance(content, dict):
         raise ValueError("it must contain a JSON object")
-    return found
+    return content
 
 
 def _settings(path: Path) -> dict[str, Any]:
     settings = _object(path)
-    own = settings.pop(OWN, ())
-    return settings | {name: "your own" for name in settings if name in own}
+    own_parts = settings.pop(OWN, ())
+    return settings | {name: "your own" for name in settings if name in own_parts}
 
 
 def _metrics(path: Path) -> list[dict[str, float | None]]:
@@ -177,15 +179,11 @@ def _metrics(path: Path) -> list[dict[str, float | None]]:
 
 def read_left_out(path: Path) -> list[SkippedFile]:
     """The files that a left_out.csv lists; none if there is no such file."""
-    return (
-        _read(
-            path,
-            lambda file: [
-                SkippedFile(row["path"], row["reason"]) for row in _rows(file)
-            ],
-        )
-        or []
-    )
+
+    def load(file: Path) -> list[SkippedFile]:
+        return [SkippedFile(row["path"], row["reason"]) for row in _rows(file)]
+
+    return read_part(path, load) or []
 
 
 def _rows(path: Path) -> Iterator[dict[str, str]]:

@@ -43,11 +43,13 @@ class PairedDifference:
         ]
         if not differences:
             return None
-        n, mean = len(differences), statistics.fmean(differences)
-        mean = mean if abs(mean) > ROUNDING else 0.0
-        if max(differences) - min(differences) <= ROUNDING:
-            return PairedDifference(n, mean, None)
-        return PairedDifference(n, mean, interval_of_mean(differences))
+        mean = statistics.fmean(differences)
+        if abs(mean) <= ROUNDING:
+            mean = 0.0
+        interval = None
+        if max(differences) - min(differences) > ROUNDING:
+            interval = interval_of_mean(differences)
+        return PairedDifference(len(differences), mean, interval)
 
     def between(self, digits: int) -> str:
         """The interval, `0.11 to 0.93`; if it contains zero, its ends say `lower` and
@@ -105,30 +107,31 @@ class CrossedDifference:
         n_images: int | None,
         d: np.ndarray | None = None,
     ) -> "CrossedDifference":
-        """errors, others: in per cent, by seed. n_images: None if the error is no share
-        of images. d (S, N).
+        """Compare two rows.
+
+        Args:
+            errors: of the first row in per cent, by seed.
+            others: of the other row, for the same seeds.
+            n_images: number of test images; None if the error is no share of images.
+            d: as above, (S, N); None if it is unknown which images were wrong.
         """
         from scipy.special import ndtr, stdtr
 
-        n, differences, images, both = (
-            len(errors),
-            np.subtract(errors, others),
-            0.0,
-            0.0,
-        )
-        seeds, mean = (
-            float(differences.var(ddof=1)) / n if n > 1 else 0.0,
-            float(differences.mean()),
-        )
+        n_seeds = len(errors)
+        differences = np.subtract(errors, others)
+        mean = float(differences.mean())
+        seeds = 0.0
+        images = 0.0
+        both = 0.0
+        if n_seeds > 1:
+            seeds = float(differences.var(ddof=1)) / n_seeds
         if n_images is not None and d is not None:
             of_image = 100 * d.mean(0)
             images = float(of_image.var(ddof=1)) / n_images + (100 / n_images) ** 2
-            rest = 100 * d - of_image - differences[:, None] + mean
-            both = (
-                float((rest**2).sum()) / ((n - 1) * (n_images - 1) * n * n_images)
-                if n > 1
-                else 0.0
-            )
+            residuals = 100 * d - of_image - differences[:, None] + mean
+            if n_seeds > 1:
+                freedom = (n_seeds - 1) * (n_images - 1)
+                both = float((residuals**2).sum()) / (freedom * n_seeds * n_images)
         elif n_images is not None:
             shares = np.clip(
                 np.mean([errors, others], axis=1) / 100,
@@ -136,17 +139,16 @@ class CrossedDifference:
                 1 - 0.5 / n_images,
             )
             images = 1e4 * float((shares * (1 - shares)).sum()) / n_images
-        from_seeds, from_images = max(seeds, both), max(images - both, 0.0)
-        found = []
-        if (variance := from_seeds + from_images) > ROUNDING**2:
-            found = [float(ndtr(-mean / math.sqrt(variance)))]
-            found += (
-                [float(stdtr(n - 1, -mean / math.sqrt(seeds)))]
-                if seeds > ROUNDING**2
-                else []
-            )
-        probability = min(found, key=lambda one: abs(one - 0.5), default=None)
-        return CrossedDifference(mean, from_seeds, from_images, n, probability)
+        from_seeds = max(seeds, both)
+        from_images = max(images - both, 0.0)
+        variance = from_seeds + from_images
+        probabilities = []
+        if variance > ROUNDING**2:
+            probabilities.append(float(ndtr(-mean / math.sqrt(variance))))
+        if seeds > ROUNDING**2:
+            probabilities.append(float(stdtr(n_seeds - 1, -mean / math.sqrt(seeds))))
+        least_sure = min(probabilities, key=lambda p: abs(p - 0.5), default=None)
+        return CrossedDifference(mean, from_seeds, from_images, n_seeds, least_sure)
 
     @property
     def seeds_needed(self) -> float:
@@ -159,3 +161,32 @@ class CrossedDifference:
         reach = float(ndtri((1 + CONFIDENCE) / 2) + ndtri(POWER)) ** 2
         left = self.mean**2 - reach * self.from_images
         return reach * self.from_seeds * self.n_seeds / left if left > 0 else math.inf
+
+
+def loss_difference(
+    losses: Sequence[np.ndarray],
+    minus: Sequence[np.ndarray],
+    has_same_images: bool = False,
+) -> tuple[float, float]:
+    """Compare the losses of two rows on validation images.
+
+    Args:
+        losses: of one row, (images,) for each seed.
+        minus: of the other row, for the same seeds and images.
+        has_same_images: whether all seeds are measured on the same images.
+
+    Returns:
+        The mean difference in nats and its standard error, over the images of all
+        seeds, and over several seeds.
+    """
+    differences = [
+        of_row - of_other for of_row, of_other in zip(losses, minus, strict=True)
+    ]
+    by_image = np.concatenate(differences)
+    if has_same_images:
+        by_image = np.mean(differences, axis=0)
+    variance = by_image.var(ddof=1) / len(by_image)
+    if len(differences) > 1:
+        by_seed = [difference.mean() for difference in differences]
+        variance += np.var(by_seed, ddof=1) / len(by_seed)
+    return float(by_image.mean()), float(variance**0.5)

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hba.algorithms.race_findings import RaceFindings
 from hba.config.training import LEAST_EPOCHS
-from hba.report.answer import REFERENCES, Answer, answer, words_of
-from hba.report.race import RaceFindings
-from hba.report.results import EvaluationResult
-from hba.report.run import SEARCH_FOLDER, TEST_FOLDER
+from hba.results.answer import REFERENCES, Answer, answer, words_of
+from hba.results.evaluation import EvaluationResult
+from hba.results.run import SEARCH_FOLDER, TEST_FOLDER
 from hba.schedule.library import POLICY_NAME
 from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule

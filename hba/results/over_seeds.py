@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from hba.algorithms.race_findings import RaceFindings, has_ended
 from hba.errors import RunError
-from hba.report.findings import network_measured
-from hba.report.race import RaceFindings, has_ended
+from hba.results.provenance import network_measured
 from hba.schedule.library import POLICY_NAME, PREFIX, seed_folders
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import changes, reach, summarize_regularizers
@@ -82,17 +82,15 @@ class OverSeeds:
         """Read the searches in a folder that have ended. Raises RunError if there are
         fewer than two.
         """
-        files = {
-            seed: path / POLICY_NAME
-            for seed, path in sorted(seed_folders(folder).items())
-        }
-        found = {
-            seed: Schedule.load(path) for seed, path in files.items() if path.exists()
-        }
-        schedules = {
-            seed: schedule for seed, schedule in found.items() if _has_ended(schedule)
-        }
-        left_out = [f"{PREFIX}{seed}" for seed in files if seed not in schedules]
+        schedules = {}
+        left_out = []
+        for seed, path in sorted(seed_folders(folder).items()):
+            file = path / POLICY_NAME
+            schedule = Schedule.load(file) if file.exists() else None
+            if schedule is not None and _has_ended(schedule):
+                schedules[seed] = schedule
+            else:
+                left_out.append(f"{PREFIX}{seed}")
         if len(schedules) < 2:
             raise RunError(
                 f"{folder} must hold two searches or more that have ended, but has"
@@ -107,24 +105,28 @@ class OverSeeds:
         """Combine schedules. Raises RunError unless they have the same search space and
         the same length.
         """
-        found = list(schedules.values())
-        if len({(one.space.names, one.epochs) for one in found}) > 1:
+        of_seeds = list(schedules.values())
+        if len({(each.space.names, each.epochs) for each in of_seeds}) > 1:
             raise RunError(
                 "schedules that are combined must have the same search space and the"
                 " same number of epochs"
             )
         errors = [
             error
-            for one in found
-            for error in network_measured(one.provenance).values()
+            for schedule in of_seeds
+            for error in network_measured(schedule.provenance).values()
         ]
         regularizers = {
-            each[0].hyperparameter.name: Over.of([one.values[-1] for one in each])
-            for each in zip(*map(summarize_regularizers, found), strict=True)
+            of_regularizer[0].hyperparameter.name: Over.of(
+                [summary.values[-1] for summary in of_regularizer]
+            )
+            for of_regularizer in zip(
+                *map(summarize_regularizers, of_seeds), strict=True
+            )
         }
         error = Over.of(errors) if len(errors) == len(schedules) else None
         return OverSeeds(
-            dict(schedules), _operations(found), regularizers, error, left_out
+            dict(schedules), _operations(of_seeds), regularizers, error, left_out
         )
 
     @property
@@ -143,74 +145,72 @@ class OverSeeds:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        found = (
-            [f"Left out, because they have not ended: {', '.join(self.left_out)}."]
-            if self.left_out
-            else []
-        )
+        sentences = []
+        if self.left_out:
+            left_out = ", ".join(self.left_out)
+            sentences.append(f"Left out, because they have not ended: {left_out}.")
         races = {
-            seed: RaceFindings.of(one.provenance)
-            for seed, one in self.schedules.items()
+            seed: RaceFindings.of(schedule.provenance)
+            for seed, schedule in self.schedules.items()
         }
-        found += [
+        sentences += [
             f"Seed {seed} {race.takes}."
             for seed, race in races.items()
             if race is not None
         ]
         if self.agreement is not None:
-            found.append(
+            sentences.append(
                 f"{counted(len(self.schedules), 'search', 'searches')} agree by"
                 f" {self.agreement:.2f} in how they moved the probabilities of"
                 " operations (Spearman's correlation; 1 is the same order, 0 is"
                 " chance)."
             )
         if self.operations and None in races.values():
-            alike = (
-                ", ".join(one.name for one in self.operations if one.moved_alike)
-                or "none"
+            alike = ", ".join(
+                operation.name for operation in self.operations if operation.moved_alike
             )
-            found.append(
+            sentences.append(
                 "Probabilities that moved by more than seeds differ (separate 95 %"
-                f" intervals): {alike}; the changes of the others may be chance."
+                f" intervals): {alike or 'none'}; the changes of the others may be"
+                " chance."
             )
-        return tuple(found)
+        return tuple(sentences)
 
 
 def _has_ended(schedule: Schedule) -> bool:
     origin = schedule.provenance
     if "legs" in origin:
         return has_ended(origin)
-    return bool(
-        (origin.get("settings") or {}).get("epochs", schedule.epochs) == schedule.epochs
-    )
+    settings = origin.get("settings") or {}
+    return bool(settings.get("epochs", schedule.epochs) == schedule.epochs)
 
 
 def _operations(schedules: Sequence[Schedule]) -> tuple[OperationOverSeeds, ...]:
-    last, found = schedules[0].epochs - 1, []
-    shares = [reach(one, last).shares for one in schedules]
+    last = schedules[0].epochs - 1
+    operations = []
+    shares = [reach(schedule, last).shares for schedule in schedules]
     moves = [
-        {one.operation.name: one for one in changes(schedule, last)}
+        {change.operation.name: change for change in changes(schedule, last)}
         for schedule in schedules
     ]
     for operation in schedules[0].space.operations:
         name = operation.name
         each = [of_seed[name] for of_seed in moves]
-        share, probability = (
-            Over.of([one[name] for one in shares]),
-            Over.of([one.probability[-1] for one in each]),
-        )
-        moved = Over.of([one.probability[-1] - one.probability[0] for one in each])
-        magnitudes = [one.magnitude[-1] for one in each if one.magnitude is not None]
-        magnitude = Over.of(magnitudes) if magnitudes else None
-        found.append(
+        first = [change.probability[0] for change in each]
+        probability = [change.probability[-1] for change in each]
+        moved = [end - start for start, end in zip(first, probability, strict=True)]
+        magnitudes = [
+            change.magnitude[-1] for change in each if change.magnitude is not None
+        ]
+        operations.append(
             OperationOverSeeds(
                 name,
                 operation.stage,
                 operation.unit,
-                share,
-                probability,
-                moved,
-                magnitude,
+                share=Over.of([of_seed[name] for of_seed in shares]),
+                probability=Over.of(probability),
+                probability_moved=Over.of(moved),
+                magnitude=Over.of(magnitudes) if magnitudes else None,
             )
         )
-    return tuple(sorted(found, key=lambda one: -one.share.mean))
+    return tuple(sorted(operations, key=lambda operation: -operation.share.mean))

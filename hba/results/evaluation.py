@@ -8,7 +8,7 @@ import json
 import math
 import statistics
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -17,9 +17,8 @@ import pydantic
 
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import RunError
-from hba.report.answer import Answer, answer
-from hba.report.statistics import PairedDifference
-from hba.report.verdict import Verdict, verdict
+from hba.results.answer import Answer, answer
+from hba.results.statistics import PairedDifference
 from hba.training.metrics import Confusion, Measured
 from hba.utils.files import read_text, reason_of, write_text
 from hba.utils.graphs import StepCounts
@@ -105,8 +104,8 @@ class EvaluationRow(pydantic.BaseModel):
         )
         if measure == "balanced_accuracy":
             values = tuple(
-                None if one is None else one.balanced_accuracy_percent
-                for one in self.confusion
+                None if confusion is None else confusion.balanced_accuracy_percent
+                for confusion in self.confusion
             )
         return {
             seed: value
@@ -119,7 +118,9 @@ class EvaluationRow(pydantic.BaseModel):
         """int64 (classes, classes): test images by class and answer, over all seeds;
         None if they are not stored.
         """
-        matrices = [one.matrix() for one in self.confusion if one is not None]
+        matrices = [
+            confusion.matrix() for confusion in self.confusion if confusion is not None
+        ]
         return np.sum(matrices, axis=0) if matrices else None
 
     @property
@@ -128,7 +129,11 @@ class EvaluationRow(pydantic.BaseModel):
         the balanced error matters.
         """
         images = next(
-            (one.matrix().sum(1) for one in self.confusion if one is not None),
+            (
+                confusion.matrix().sum(1)
+                for confusion in self.confusion
+                if confusion is not None
+            ),
             np.ones(1),
         )
         return bool(images.max() >= 2 * images[images > 0].min())
@@ -140,7 +145,7 @@ class EvaluationRow(pydantic.BaseModel):
         `wrong` has them as base64 of numpy.packbits. Raises ValueError for another
         number of images.
         """
-        found = {}
+        mistakes = {}
         for seed, text in zip(self.seeds, self.wrong, strict=False):
             if text is not None:
                 packed = np.frombuffer(base64.b64decode(text, validate=True), np.uint8)
@@ -149,23 +154,22 @@ class EvaluationRow(pydantic.BaseModel):
                         f"row {self.name} must have a bit in wrong for each of"
                         f" {n_images} test images"
                     )
-                found[seed] = np.unpackbits(packed, count=n_images).astype(bool)
-        return found
+                mistakes[seed] = np.unpackbits(packed, count=n_images).astype(bool)
+        return mistakes
 
     def with_training(self, seed: int, test: Measured) -> "EvaluationRow":
+        """The row with another training, in the order of seeds."""
         names = ("seeds", "test_error_percent", "test_loss", "confusion", "wrong")
-        columns = itertools.zip_longest(*(getattr(self, name) for name in names))
+        trainings = itertools.zip_longest(*(getattr(self, name) for name in names))
         loss = test.loss if math.isfinite(test.loss) else None
-        wrong = (
-            None
-            if test.wrong is None
-            else base64.b64encode(np.packbits(test.wrong.numpy()).tobytes()).decode()
-        )
+        wrong = None
+        if test.wrong is not None:
+            packed = np.packbits(test.wrong.numpy())
+            wrong = base64.b64encode(packed.tobytes()).decode()
         new = (seed, test.error_percent, loss, test.confusion, wrong)
-        found = sorted([*columns, new], key=lambda one: one[0])
-        return self.model_copy(
-            update=dict(zip(names, zip(*found, strict=True), strict=True))
-        )
+        in_order = sorted([*trainings, new], key=lambda training: training[0])
+        columns = zip(*in_order, strict=True)
+        return self.model_copy(update=dict(zip(names, columns, strict=True)))
 
 
 class LeakageReport(pydantic.BaseModel):
@@ -277,19 +281,17 @@ class EvaluationResult(pydantic.BaseModel):
     @property
     def config(self) -> EvaluationConfig:
         """The settings, checked."""
-        left_out = "" if self.own_network is None else "model"
-        return EvaluationConfig.make(
-            {name: one for name, one in self.settings.items() if name != left_out}
-        )
+        settings = dict(self.settings)
+        if self.own_network is not None:
+            settings.pop("model", None)
+        return EvaluationConfig.make(settings)
 
     @property
     def model(self) -> str:
         """The network's name: the setting, or the class of the user's own network."""
-        return (
-            str(self.settings.get("model"))
-            if self.own_network is None
-            else self.own_network.partition(" ")[0]
-        )
+        if self.own_network is None:
+            return str(self.settings.get("model"))
+        return self.own_network.partition(" ")[0]
 
     def schedule_minus(self, measure: Measure) -> Mapping[str, PairedDifference | None]:
         """For each other row, the schedule's number minus the row's, paired by seed;
@@ -309,13 +311,32 @@ class EvaluationResult(pydantic.BaseModel):
         return self.schedule_minus("test_error")
 
     @property
+    def compared(self) -> Mapping[str, PairedDifference]:
+        """The `differences` of the rows that share most seeds with the first one."""
+        paired = {
+            name: difference
+            for name, difference in self.differences.items()
+            if difference is not None
+        }
+        most = max((difference.n_pairs for difference in paired.values()), default=0)
+        return {
+            name: difference
+            for name, difference in paired.items()
+            if difference.n_pairs == most
+        }
+
+    @property
+    def best_other(self) -> str | None:
+        """The row of the lowest mean error in `compared`; None before the first."""
+        compared = self.compared
+        return max(compared, key=lambda name: compared[name].mean, default=None)
+
+    @property
     def steps(self) -> StepCounts | None:
         """How the steps of all trainings ran, on a GPU."""
-        return (
-            StepCounts(*self.environment[GRAPHS])
-            if GRAPHS in self.environment
-            else None
-        )
+        if GRAPHS not in self.environment:
+            return None
+        return StepCounts(*self.environment[GRAPHS])
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -333,44 +354,27 @@ class EvaluationResult(pydantic.BaseModel):
         return (*defined, *(f"{warning}." for warning in self.warnings))
 
     @property
-    def verdict(self) -> Verdict | None:
-        """The schedule compared with the best other row; None if there is nothing to
-        compare.
-        """
-        found = verdict(self.differences)
-        limit = (
-            "The interval is over training seeds, for one schedule, one split and one"
-            " test set."
-        )
-        notes = (
-            self.notes
-            if found is None or found.interval is None
-            else (*self.notes, limit)
-        )
-        return found and replace(found, sentence=" ".join([found.sentence, *notes]))
-
-    @property
     def answer(self) -> Answer | None:
-        """What to use, and how sure that is (see hba.report.answer.answer); None before
+        """What to use, and how sure that is (see hba.results.answer); None before
         the first training.
         """
         return answer(self)
 
     def save(self, path: Path) -> None:
-        """Write results.json atomically, including means, differences, verdict and
-        answer.
-        """
-        found, answered = self.verdict, self.answer
+        """Write results.json atomically, including means, differences and answer."""
+        answered = self.answer
         measures = {measure: self._summaries(measure) for measure in MEASURES}
         rows = [
             {
-                **{"name": row.name, "seeds": row.seeds, "definition": row.definition},
+                "name": row.name,
+                "seeds": row.seeds,
+                "definition": row.definition,
                 **measures["test_error"][row.name],
-                **{
-                    measure: measures[measure][row.name]
-                    for measure in ("test_loss", "balanced_accuracy")
-                },
-                "confusion": [one and one.counts for one in row.confusion],
+                "test_loss": measures["test_loss"][row.name],
+                "balanced_accuracy": measures["balanced_accuracy"][row.name],
+                "confusion": [
+                    confusion and confusion.counts for confusion in row.confusion
+                ],
                 "wrong": row.wrong,
             }
             for row in self.rows
@@ -378,15 +382,6 @@ class EvaluationResult(pydantic.BaseModel):
         content = {
             "answer": answered and asdict(answered),
             "rows": rows,
-            "verdict": None if found is None else found.sentence,
-            "verdict_details": (
-                found
-                and {
-                    name: one
-                    for name, one in asdict(found).items()
-                    if name != "sentence"
-                }
-            ),
             **self.model_dump(exclude={"rows", "environment", "report"}),
             # File names may contain bytes that are no text.
             "class_names": [
@@ -399,16 +394,18 @@ class EvaluationResult(pydantic.BaseModel):
 
     def _summaries(self, measure: Measure) -> dict[str, dict[str, Any]]:
         """The entries of a measure in the file, by row."""
-        differences, found = self.schedule_minus(measure), {}
+        differences = self.schedule_minus(measure)
+        summaries = {}
         for row in self.rows:
-            by_seed, minus = row.by_seed(measure), differences.get(row.name)
-            found[row.name] = {
+            by_seed = row.by_seed(measure)
+            minus = differences.get(row.name)
+            summaries[row.name] = {
                 MEASURES[measure][0]: [by_seed.get(seed) for seed in row.seeds],
                 "mean": mean_of(by_seed),
                 "std": std_of(by_seed),
                 "schedule_minus_row": minus and asdict(minus),
             }
-        return found
+        return summaries
 
 
 def mean_of(by_seed: BySeed) -> float | None:
@@ -435,11 +432,9 @@ def read_results(path: Path) -> EvaluationResult:
         TypeError,
         AttributeError,
     ) as error:
-        why = (
-            first_problem(error)
-            if isinstance(error, pydantic.ValidationError)
-            else reason_of(error)
-        )
+        why = reason_of(error)
+        if isinstance(error, pydantic.ValidationError):
+            why = first_problem(error)
         raise RunError(
             f"{path} is not the {RESULTS_NAME} of an evaluation of images: {why}"
         ) from None

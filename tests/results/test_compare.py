@@ -12,7 +12,7 @@ from small_trainings import one_operation, tiny_data
 
 import hba
 from hba.errors import RunError, SettingsError
-from hba.report.compare import REGULARIZERS, SCHEDULES, SETTINGS, TEST, VALIDATION
+from hba.results.compare import REGULARIZERS, SCHEDULES, SETTINGS, TEST, VALIDATION
 from hba.schedule.summary import reach, summarize
 
 

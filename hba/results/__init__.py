@@ -1,0 +1,1 @@
+"""Results of searches and evaluations: records, statistics, and their answers."""
