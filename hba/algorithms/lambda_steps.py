@@ -62,12 +62,12 @@ ValBatchSize = Annotated[Size | Literal["half"] | None, DefaultText("as batch_si
 class SharedDirections:
     """Coordinates that move many hyperparameters together.
 
-    offsets (m,): moves in logits. log_spread (): always 0, kept for earlier files. The
-    optimizer has both.
+    Attributes:
+        offsets: moves in logits, (m,).
+        optimizer: of the offsets.
     """
 
     offsets: Tensor
-    log_spread: Tensor
     optimizer: Optimizer
 
     @torch.no_grad()
@@ -195,15 +195,12 @@ class LambdaSteps(Algorithm):
             device=lam.device,
             requires_grad=True,
         )
-        log_spread = torch.zeros((), device=lam.device, requires_grad=True)
-        shared_optimizer = self.optimizer_of(
-            [offsets, log_spread], self.strength_learning_rate
-        )
+        shared_optimizer = self.optimizer_of([offsets], self.strength_learning_rate)
         optimizer = self.optimizer_of([lam.requires_grad_()], self.lambda_learning_rate)
         val_stream = task.val_stream(
             val_batch_size_of(self.val_batch_size, task.config.batch_size)
         )
-        strength = SharedDirections(offsets, log_spread, shared_optimizer)
+        strength = SharedDirections(offsets, shared_optimizer)
         return LambdaMover(lam.detach().clone(), optimizer, val_stream, strength)
 
     def optimizer_of(self, leaves: list[Tensor], learning_rate: float) -> Optimizer:

@@ -172,13 +172,8 @@ def adam(
 def test_shared_coordinates_go_by_adam_along_the_sum_of_their_gradients() -> None:
     space, betas, rate = search_space(searches_count=True), (0.8, 0.95), 0.05
     rows, generator = directions(space, CPU), seeded(0)
-    offsets, log_spread = (
-        torch.zeros(len(rows), requires_grad=True),
-        torch.zeros((), requires_grad=True),
-    )
-    strength = SharedDirections(
-        offsets, log_spread, Adam([offsets, log_spread], lr=rate, betas=betas)
-    )
+    offsets = torch.zeros(len(rows), requires_grad=True)
+    strength = SharedDirections(offsets, Adam([offsets], lr=rate, betas=betas))
     gradients = [torch.randn(space.n, generator=generator) for _ in range(5)]
     lam = torch.zeros(space.n)
     for gradient in gradients:
