@@ -11,7 +11,7 @@ The old policy is the one that the clone used so far, and the new one its next. 
 schedule is the ancestry of the last trial, in which each line clones the trial of the
 line before. Lines before the last break in that chain are omitted. A policy is 60 whole
 numbers, in newer files the entry "hp_policy" of a mapping: for each of two copies, and
-for the 15 operations in the order of PBA_RANGES, the probability in tenths and the
+for the 15 operations in the order of hba.policy.spaces.PBA, the probability in tenths and the
 level of the magnitude, both in [0, 10].
 
 Magnitudes in degrees, pixels, bits and grey levels are truncated to whole numbers as in
@@ -33,27 +33,21 @@ import pydantic
 from pydantic import Field
 
 from hba.errors import ScheduleError
-from hba.policy.spaces import PBA_RANGES, PBA_SIDE_PIXELS, SPACES
+from hba.operations import OPERATIONS
+from hba.operations.operation import PbaMagnitudes
+from hba.policy.spaces import PBA, SPACES
 from hba.schedule.file import MALFORMED, problem_of
 from hba.schedule.schedule import Schedule
 
 PBA_FILL = (125 / 255, 122 / 255, 113 / 255)
 """The colour of PBA's own Cutout, which is also the mean colour of CIFAR-10."""
 MAX_LEVEL = 10
-N_NUMBERS = 2 * 2 * len(PBA_RANGES)
+N_NUMBERS = 2 * 2 * len(PBA)
 NOTE = (
     "Read from a log of Population Based Augmentation. PBA's Posterize keeps 0 bits at"
     " level 10, hba's at least 1; PBA repeats policies for other numbers of epochs, hba"
     " interpolates linearly."
 )
-_PARTS_OF_A_UNIT = {
-    **dict.fromkeys(("Rotate", "Posterize", "Solarize"), 1),
-    **dict.fromkeys(("TranslateX", "TranslateY", "Cutout"), PBA_SIDE_PIXELS),
-}
-"""Magnitudes that PBA truncates to whole degrees, bits, grey levels or pixels: how many
-make a unit.
-"""
-
 Numbers = Annotated[
     tuple[Annotated[int, Field(strict=True, ge=0, le=MAX_LEVEL)], ...],
     Field(min_length=N_NUMBERS, max_length=N_NUMBERS),
@@ -140,16 +134,21 @@ def natural_values(policy: Numbers) -> dict[str, float]:
     PBA also writes a level for Invert, Equalize and AutoContrast, but does not use it;
     it is left out.
     """
-    values, numbers = {}, iter(policy)
-    for copy, (name, bounds) in itertools.product((1, 2), PBA_RANGES.items()):
-        values[f"{name}.{copy}.probability"], level = next(numbers) / 10, next(numbers)
-        if bounds is None:
-            continue
-        low, high = bounds
-        # Ten digits are enough for steps of 0.18 and 0.03, and free of rounding errors.
-        magnitude = round(low + (high - low) * level / MAX_LEVEL, 10)
-        if (parts := _PARTS_OF_A_UNIT.get(name)) is not None:
-            n_parts = level * round(abs(high - low) * parts) // MAX_LEVEL
-            magnitude = low + math.copysign(n_parts / parts, high - low)
-        values[f"{name}.{copy}.magnitude"] = magnitude
+    values = {}
+    numbers = iter(policy)
+    for copy, name in itertools.product((1, 2), PBA):
+        values[f"{name}.{copy}.probability"] = next(numbers) / 10
+        level = next(numbers)
+        magnitudes = OPERATIONS[name].pba
+        if magnitudes is not None:
+            values[f"{name}.{copy}.magnitude"] = _magnitude(magnitudes, level)
     return values
+
+
+def _magnitude(magnitudes: PbaMagnitudes, level: int) -> float:
+    first, last, parts = magnitudes
+    if parts is None:
+        # Ten digits are enough for steps of 0.18 and 0.03, and free of rounding errors.
+        return round(first + (last - first) * level / MAX_LEVEL, 10)
+    n_parts = level * round(abs(last - first) * parts) // MAX_LEVEL
+    return first + math.copysign(n_parts / parts, last - first)

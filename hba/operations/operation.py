@@ -8,7 +8,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hba.errors import SettingsError
 from hba.operations.on_pil import RESAMPLING
@@ -29,6 +29,22 @@ STAGES = ("symmetry", "crop", WALK, "photometric", "erasing", MIXING)
 """Stages of a policy, in the order of application: first to each image, and at last to
 the batch.
 """
+
+
+class PbaMagnitudes(NamedTuple):
+    """Magnitudes of an operation in Population Based Augmentation (Ho et al. 2019,
+    published code).
+
+    Attributes:
+        first: at level 0.
+        last: at level 10.
+        parts: PBA truncates magnitudes to whole parts of a unit, of which so many make
+            a unit; None if it does not truncate them.
+    """
+
+    first: float
+    last: float
+    parts: int | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +89,10 @@ class Operation:
         code: the number in codes.py of the compiled step for 8-bit images; None to
             compute them by the functions above. It has no effect with bilinear
             interpolation.
+        randaugment: magnitudes of torchvision's RandAugment in `unit`, by copy; empty
+            for an operation without magnitude, None if RandAugment lacks it.
+        pba: magnitudes of Population Based Augmentation in `unit`; None without
+            magnitude, or if PBA lacks the operation.
 
     Raises:
         SettingsError: if the operation contradicts itself.
@@ -93,6 +113,8 @@ class Operation:
     any_channels: bool = False
     kernel: str = "function"
     code: int | None = None
+    randaugment: tuple[float, ...] | None = None
+    pba: PbaMagnitudes | None = None
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier() or self.name == ALL:

@@ -8,7 +8,10 @@ from PIL import ImageEnhance, ImageOps
 
 from hba.operations import codes, color, geometric, on_pil
 from hba.operations.on_pil import Enhancer
-from hba.operations.operation import Operation
+from hba.operations.operation import Operation, PbaMagnitudes
+
+PBA_SIDE_PIXELS = 32
+"""PBA gives translations and Cutout in pixels, for images with this side."""
 
 _moving = partial(
     Operation,
@@ -29,6 +32,10 @@ _blend = partial(
     identity=1.0,
     moves_pixels=False,
     kernel="blend",
+    # torchvision's RandAugment draws a sign. Here, the first copy is above 1 and the
+    # second below.
+    randaugment=(1.27, 0.73),
+    pba=PbaMagnitudes(0.1, 1.9),
 )
 
 _ROWS = (
@@ -39,6 +46,8 @@ _ROWS = (
         unit="shear factor",
         pil="Image.transform (1, m, 0, 0, 1, 0)",
         on_pil=on_pil.shear_x,
+        randaugment=(0.09,),
+        pba=PbaMagnitudes(0.0, 0.3),
     ),
     _moving(
         "ShearY",
@@ -47,6 +56,8 @@ _ROWS = (
         unit="shear factor",
         pil="Image.transform (1, 0, 0, m, 1, 0)",
         on_pil=on_pil.shear_y,
+        randaugment=(0.09,),
+        pba=PbaMagnitudes(0.0, 0.3),
     ),
     _moving(
         "TranslateX",
@@ -55,6 +66,9 @@ _ROWS = (
         unit="fraction of width",
         pil="Image.transform (1, 0, m W, 0, 1, 0)",
         on_pil=on_pil.translate_x,
+        # Translations of torchvision's RandAugment reach 150/331 of the side.
+        randaugment=(0.136,),
+        pba=PbaMagnitudes(0.0, 10 / PBA_SIDE_PIXELS, PBA_SIDE_PIXELS),
     ),
     _moving(
         "TranslateY",
@@ -63,6 +77,8 @@ _ROWS = (
         unit="fraction of height",
         pil="Image.transform (1, 0, 0, 0, 1, m H)",
         on_pil=on_pil.translate_y,
+        randaugment=(0.136,),
+        pba=PbaMagnitudes(0.0, 10 / PBA_SIDE_PIXELS, PBA_SIDE_PIXELS),
     ),
     _moving(
         "Rotate",
@@ -71,6 +87,8 @@ _ROWS = (
         unit="degrees",
         pil="Image.rotate",
         on_pil=on_pil.rotate,
+        randaugment=(9.0,),
+        pba=PbaMagnitudes(0.0, 30.0, 1),
     ),
     _stretch(
         "AutoContrast",
@@ -78,6 +96,7 @@ _ROWS = (
         pil="ImageOps.autocontrast",
         on_pil=ImageOps.autocontrast,
         code=codes.AUTO_CONTRAST,
+        randaugment=(),
     ),
     _curve(
         "Invert",
@@ -92,6 +111,7 @@ _ROWS = (
         pil="ImageOps.equalize",
         on_pil=ImageOps.equalize,
         code=codes.EQUALIZE,
+        randaugment=(),
     ),
     _curve(
         "Solarize",
@@ -102,6 +122,8 @@ _ROWS = (
         pil="ImageOps.solarize",
         on_pil=on_pil.solarize,
         code=codes.SOLARIZE,
+        randaugment=(178.5,),
+        pba=PbaMagnitudes(256.0, 0.0, 1),
     ),
     _curve(
         "Posterize",
@@ -112,6 +134,8 @@ _ROWS = (
         pil="ImageOps.posterize",
         on_pil=on_pil.posterize,
         code=codes.POSTERIZE,
+        randaugment=(7.0,),
+        pba=PbaMagnitudes(4.0, 0.0, 1),
     ),
     _blend(
         "Contrast",
@@ -156,6 +180,7 @@ _ROWS = (
         moves_pixels=False,
         any_channels=True,
         code=codes.CUTOUT,
+        pba=PbaMagnitudes(0.0, 20 / PBA_SIDE_PIXELS, PBA_SIDE_PIXELS),
     ),
 )
 
