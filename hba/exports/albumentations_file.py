@@ -3,7 +3,7 @@ reads.
 
 The number of operations of the walk that an image gets is drawn exactly, and so is the
 slot that fires first, second, and so on. These draws are independent, so the same slot
-can fire twice. Operations of other stages (albumentations_stages.py) come before and
+can fire twice. Operations of other stages (hba/operations/on_albumentations.py) come before and
 after. A magnitude with a spread is one of a few equally likely values.
 
 Convention:
@@ -25,15 +25,15 @@ import torch
 from scipy.stats import norm
 
 from hba.errors import HbaWarning
-from hba.exports.albumentations_stages import (
+from hba.exports.python_file import builtin_operations, generated_note
+from hba.operations import Operation
+from hba.operations.on_albumentations import (
     Transform,
     color_of,
     jitter,
     transform,
     transforms_up_to,
 )
-from hba.exports.python_file import builtin_operations, generated_note
-from hba.operations import Operation
 from hba.operations.operation import WALK
 from hba.policy.draw import draw_steps
 from hba.policy.single_image import PlainRow, PlainSlot, plain_row

@@ -16,8 +16,8 @@ from torch import Tensor
 import hba
 from hba.errors import SettingsError
 from hba.exports.albumentations_file import FORMAT, GUARDS
-from hba.exports.albumentations_stages import transforms_up_to
 from hba.operations import STAGED
+from hba.operations.on_albumentations import transforms_up_to
 from hba.policy.space import SearchSpace
 from hba.schedule.library import policy_names
 from hba.schedule.recipes import RECIPES
