@@ -110,7 +110,7 @@ def python_file(
         else ""
     )
     schedule = schedule.without_regularizers()
-    operations = builtin_operations(schedule, or_importable=True)
+    operations = image_operations(schedule)
     modules: tuple[ModuleType, ...] = (
         devices,
         shared_number,
@@ -162,33 +162,35 @@ def python_file(
     )
 
 
-def builtin_operations(
-    schedule: Schedule, *, or_importable: bool = False
-) -> Sequence[Operation]:
-    """The schedule's operations on single images.
-
-    Raises SettingsError if there is none, and if one is not hba's, because its function
-    is in another file; with or_importable, only if Python cannot import that file.
-    """
-    operations = tuple(one for one in schedule.space.operations if one.stage != MIXING)
-    if not operations:
+def check_has_image_operations(schedule: Schedule) -> None:
+    """Raise SettingsError if the schedule has no operation on single images."""
+    if all(operation.stage == MIXING for operation in schedule.space.operations):
         remedy = "export --to json, and mix by schedule.batch_transform(n_classes)"
         raise SettingsError(
             f"the schedule has only Mixup and CutMix, which act on batches: {remedy}"
         )
-    for one in operations:
-        if (path := function_path(one)) is not None and not (
-            or_importable and _is_importable(path, one)
-        ):
-            remedy = "export --to json, and register yours where the schedule is read"
-            where = (
-                "or functions at the top of a module that Python can import, "
-                if or_importable
-                else ""
-            )
+
+
+def image_operations(schedule: Schedule) -> Sequence[Operation]:
+    """The schedule's operations on single images.
+
+    Raises:
+        SettingsError: if there is none, and if one is not hba's and Python cannot
+            import its function.
+    """
+    check_has_image_operations(schedule)
+    operations = [
+        operation
+        for operation in schedule.space.operations
+        if operation.stage != MIXING
+    ]
+    for operation in operations:
+        path = function_path(operation)
+        if path is not None and not _is_importable(path, operation):
             raise SettingsError(
-                f"operations must be hba's own, {where}to be exported, got {one.name};"
-                f" {remedy}"
+                "operations must be hba's own, or functions at the top of a module that"
+                f" Python can import, to be exported, got {operation.name}; export --to"
+                " json, and register yours where the schedule is read"
             )
     return operations
 

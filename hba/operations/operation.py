@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from PIL import Image
     from torch import Tensor
 
+    from hba.operations.on_albumentations import OnAlbumentations
     from hba.operations.on_pil import OnPil
 
 ALL = "all"
@@ -71,6 +72,8 @@ class Operation:
         pil: the PIL call that defines the result.
         on_pil: the operation on a PIL image, with arguments as in on_pil.py. Without
             it, `function` gets a batch of one image.
+        on_albumentations: the operation as transforms of albumentations, with arguments
+            as in on_albumentations.py; None if albumentations lacks it.
         signed: whether to negate a drawn magnitude with probability 0.5.
         uses_fill: whether the function takes a colour.
         n_uniforms: how many random numbers, uniform in [0, 1), the function takes for
@@ -113,6 +116,7 @@ class Operation:
     any_channels: bool = False
     kernel: str = "function"
     code: int | None = None
+    on_albumentations: OnAlbumentations | None = None
     randaugment: tuple[float, ...] | None = None
     pba: PbaMagnitudes | None = None
 

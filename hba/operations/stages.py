@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 
-from hba.operations import codes, distortion, erasing, geometric, on_pil, photometric
+from hba.operations import (
+    codes,
+    distortion,
+    erasing,
+    geometric,
+    on_albumentations,
+    on_pil,
+    photometric,
+)
 from hba.operations.operation import MIXING, Operation
 
 _symmetry = partial(
@@ -60,15 +68,21 @@ _ROWS = (
         geometric.horizontal_flip,
         pil="ImageOps.mirror",
         on_pil=on_pil.mirror,
+        on_albumentations=on_albumentations.horizontal_flip,
     ),
     _symmetry(
-        "VerticalFlip", geometric.vertical_flip, pil="ImageOps.flip", on_pil=on_pil.flip
+        "VerticalFlip",
+        geometric.vertical_flip,
+        pil="ImageOps.flip",
+        on_pil=on_pil.flip,
+        on_albumentations=on_albumentations.vertical_flip,
     ),
     _symmetry(
         "QuarterTurn",
         geometric.quarter_turn,
         pil="Image.transpose",
         on_pil=on_pil.quarter_turn,
+        on_albumentations=on_albumentations.quarter_turn,
         n_uniforms=1,
     ),
     _resized(
@@ -78,6 +92,7 @@ _ROWS = (
         unit="least share of the area",
         identity=1.0,
         pil="Image.transform EXTENT",
+        on_albumentations=on_albumentations.resized_crop,
     ),
     _affine(
         "Zoom",
@@ -86,6 +101,7 @@ _ROWS = (
         unit="largest change of the factor",
         pil="torchvision RandomAffine",
         on_pil=on_pil.zoom,
+        on_albumentations=on_albumentations.zoom,
     ),
     _affine(
         "Shear",
@@ -94,6 +110,7 @@ _ROWS = (
         unit="largest angle in degrees",
         pil="torchvision RandomAffine",
         on_pil=on_pil.shear,
+        on_albumentations=on_albumentations.shear,
     ),
     _affine(
         "Rotation",
@@ -102,6 +119,7 @@ _ROWS = (
         unit="largest angle in degrees",
         pil="Image.rotate",
         on_pil=on_pil.rotation,
+        on_albumentations=on_albumentations.rotation,
     ),
     _padded(
         "PaddedCrop",
@@ -109,6 +127,7 @@ _ROWS = (
         magnitude_range=(0.0, 0.25),
         unit="largest shift, fraction of the side",
         pil="Image.transform (1, 0, x, 0, 1, y)",
+        on_albumentations=on_albumentations.padded_crop,
     ),
     _drawn_any(
         "BrightnessJitter",
@@ -116,6 +135,7 @@ _ROWS = (
         magnitude_range=(0.0, 1.0),
         unit="largest change of the factor",
         pil="ImageEnhance.Brightness",
+        on_albumentations=on_albumentations.brightness_jitter,
     ),
     _drawn_color(
         "ContrastJitter",
@@ -123,6 +143,7 @@ _ROWS = (
         magnitude_range=(0.0, 1.0),
         unit="largest change of the factor",
         pil="ImageEnhance.Contrast",
+        on_albumentations=on_albumentations.contrast_jitter,
     ),
     _drawn_color(
         "Hue",
@@ -130,6 +151,7 @@ _ROWS = (
         magnitude_range=(0.0, 0.5),
         unit="largest shift in turns",
         pil="torchvision adjust_hue",
+        on_albumentations=on_albumentations.hue,
     ),
     _drawn_color(
         "Saturation",
@@ -137,6 +159,7 @@ _ROWS = (
         magnitude_range=(0.0, 1.0),
         unit="largest change of the factor",
         pil="ImageEnhance.Color",
+        on_albumentations=on_albumentations.saturation,
     ),
     _drawn_any(
         "Gamma",
@@ -144,14 +167,21 @@ _ROWS = (
         magnitude_range=(0.0, 1.0),
         unit="largest log2 of the exponent",
         pil="torchvision adjust_gamma",
+        on_albumentations=on_albumentations.gamma,
     ),
-    _color("Gray", photometric.grayscale, pil="ImageOps.grayscale"),
+    _color(
+        "Gray",
+        photometric.grayscale,
+        pil="ImageOps.grayscale",
+        on_albumentations=on_albumentations.gray,
+    ),
     _drawn_any(
         "Blur",
         photometric.blur,
         magnitude_range=(0.0, photometric.LARGEST_BLUR),
         unit="largest deviation, fraction of shorter side",
         pil="torchvision gaussian_blur",
+        on_albumentations=on_albumentations.blur,
     ),
     _noise(
         "Noise",
@@ -159,6 +189,7 @@ _ROWS = (
         magnitude_range=(0.0, 0.2),
         unit="largest deviation",
         pil="torchvision gaussian_noise",
+        on_albumentations=on_albumentations.noise,
     ),
     _drawn_color(
         "Jpeg",
@@ -167,6 +198,7 @@ _ROWS = (
         unit="lowest quality",
         identity=100.0,
         pil="Image.save, JPEG",
+        on_albumentations=on_albumentations.jpeg,
     ),
     _corners(
         "Perspective",
@@ -189,6 +221,7 @@ _ROWS = (
         unit="largest share of the area",
         identity=0.0,
         pil="torchvision RandomErasing",
+        on_albumentations=on_albumentations.erase,
     ),
     _mixing("Mixup", of_batches, pil="torchvision v2.MixUp"),
     _mixing("CutMix", of_batches, pil="torchvision v2.CutMix"),

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from PIL import ImageEnhance, ImageOps
 
-from hba.operations import codes, color, geometric, on_pil
+from hba.operations import codes, color, geometric, on_albumentations, on_pil
 from hba.operations.on_pil import Enhancer
 from hba.operations.operation import Operation, PbaMagnitudes
 
@@ -46,6 +46,7 @@ _ROWS = (
         unit="shear factor",
         pil="Image.transform (1, m, 0, 0, 1, 0)",
         on_pil=on_pil.shear_x,
+        on_albumentations=on_albumentations.shear_x,
         randaugment=(0.09,),
         pba=PbaMagnitudes(0.0, 0.3),
     ),
@@ -56,6 +57,7 @@ _ROWS = (
         unit="shear factor",
         pil="Image.transform (1, 0, 0, m, 1, 0)",
         on_pil=on_pil.shear_y,
+        on_albumentations=on_albumentations.shear_y,
         randaugment=(0.09,),
         pba=PbaMagnitudes(0.0, 0.3),
     ),
@@ -66,6 +68,7 @@ _ROWS = (
         unit="fraction of width",
         pil="Image.transform (1, 0, m W, 0, 1, 0)",
         on_pil=on_pil.translate_x,
+        on_albumentations=on_albumentations.translate_x,
         # Translations of torchvision's RandAugment reach 150/331 of the side.
         randaugment=(0.136,),
         pba=PbaMagnitudes(0.0, 10 / PBA_SIDE_PIXELS, PBA_SIDE_PIXELS),
@@ -77,6 +80,7 @@ _ROWS = (
         unit="fraction of height",
         pil="Image.transform (1, 0, 0, 0, 1, m H)",
         on_pil=on_pil.translate_y,
+        on_albumentations=on_albumentations.translate_y,
         randaugment=(0.136,),
         pba=PbaMagnitudes(0.0, 10 / PBA_SIDE_PIXELS, PBA_SIDE_PIXELS),
     ),
@@ -87,6 +91,7 @@ _ROWS = (
         unit="degrees",
         pil="Image.rotate",
         on_pil=on_pil.rotate,
+        on_albumentations=on_albumentations.rotate,
         randaugment=(9.0,),
         pba=PbaMagnitudes(0.0, 30.0, 1),
     ),
@@ -95,6 +100,7 @@ _ROWS = (
         color.auto_contrast,
         pil="ImageOps.autocontrast",
         on_pil=ImageOps.autocontrast,
+        on_albumentations=on_albumentations.auto_contrast,
         code=codes.AUTO_CONTRAST,
         randaugment=(),
     ),
@@ -103,6 +109,7 @@ _ROWS = (
         color.invert,
         pil="ImageOps.invert",
         on_pil=ImageOps.invert,
+        on_albumentations=on_albumentations.invert,
         code=codes.INVERT,
     ),
     _stretch(
@@ -110,6 +117,7 @@ _ROWS = (
         color.equalize,
         pil="ImageOps.equalize",
         on_pil=ImageOps.equalize,
+        on_albumentations=on_albumentations.equalize,
         code=codes.EQUALIZE,
         randaugment=(),
     ),
@@ -121,6 +129,7 @@ _ROWS = (
         identity=256.0,
         pil="ImageOps.solarize",
         on_pil=on_pil.solarize,
+        on_albumentations=on_albumentations.solarize,
         code=codes.SOLARIZE,
         randaugment=(178.5,),
         pba=PbaMagnitudes(256.0, 0.0, 1),
@@ -133,6 +142,7 @@ _ROWS = (
         identity=8.0,
         pil="ImageOps.posterize",
         on_pil=on_pil.posterize,
+        on_albumentations=on_albumentations.posterize,
         code=codes.POSTERIZE,
         randaugment=(7.0,),
         pba=PbaMagnitudes(4.0, 0.0, 1),
@@ -142,6 +152,7 @@ _ROWS = (
         color.mean_gray,
         pil="ImageEnhance.Contrast",
         on_pil=Enhancer(ImageEnhance.Contrast),
+        on_albumentations=on_albumentations.contrast,
         code=codes.CONTRAST,
     ),
     _blend(
@@ -149,6 +160,7 @@ _ROWS = (
         color.gray,
         pil="ImageEnhance.Color",
         on_pil=Enhancer(ImageEnhance.Color),
+        on_albumentations=on_albumentations.color,
         code=codes.COLOR,
     ),
     _blend(
@@ -156,6 +168,7 @@ _ROWS = (
         color.black,
         pil="ImageEnhance.Brightness",
         on_pil=Enhancer(ImageEnhance.Brightness),
+        on_albumentations=on_albumentations.brightness,
         any_channels=True,
         code=codes.BRIGHTNESS,
     ),
@@ -164,6 +177,7 @@ _ROWS = (
         color.smooth,
         pil="ImageEnhance.Sharpness",
         on_pil=Enhancer(ImageEnhance.Sharpness),
+        on_albumentations=on_albumentations.sharpness,
         any_channels=True,
         code=codes.SHARPNESS,
     ),
@@ -175,6 +189,7 @@ _ROWS = (
         identity=0.0,
         pil="ImageDraw.rectangle, filled",
         on_pil=on_pil.cutout,
+        on_albumentations=on_albumentations.cutout,
         uses_fill=True,
         n_uniforms=2,
         moves_pixels=False,
