@@ -38,9 +38,9 @@ from hba.operations.operation import WALK
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import strong_end
 from hba.training.optim import gradient_root
-from hba.utils.devices import device_constant
 from hba.utils.graphs import EAGER
 from hba.utils.settings import DefaultText, words
+from hba.utils.tensors import device_constant
 
 LambdaOptimizer = Literal["adam", "rmsprop"]
 SHARED = (

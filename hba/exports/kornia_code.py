@@ -17,7 +17,7 @@ from torch.nn.functional import pad
 from hba.exports.torchvision_code import Place, Tables
 from hba.operations.geometric import Maps, affine_maps, fits_dtype, warp
 from hba.policy.single_image import PlainRow
-from hba.utils.devices import usual_types
+from hba.utils.tensors import usual_types
 
 if TYPE_CHECKING:
     OPERATIONS: Mapping[str, "Operation"]

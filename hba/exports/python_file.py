@@ -36,7 +36,7 @@ from hba.policy import single_image
 from hba.schedule.recipes import RECIPE
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import left_out
-from hba.utils import devices, shared_number
+from hba.utils import devices, shared_number, tensors
 
 OWN = "own_"
 """Before the names of functions of your own in a file."""
@@ -112,7 +112,7 @@ def python_file(
     schedule = schedule.without_regularizers()
     operations = image_operations(schedule)
     modules: tuple[ModuleType, ...] = (
-        devices,
+        tensors,
         shared_number,
         color,
         photometric,

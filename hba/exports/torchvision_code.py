@@ -19,8 +19,8 @@ from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as TF
 
 from hba.policy.single_image import OpSample, PlainRow, PlainSlot, draw_for_one
-from hba.utils.devices import usual_types
 from hba.utils.shared_number import SharedNumber
+from hba.utils.tensors import usual_types
 
 if TYPE_CHECKING:
     OPERATIONS: Mapping[str, "Operation"]

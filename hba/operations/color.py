@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from hba.utils.devices import whole_numbers
+from hba.utils.tensors import whole_numbers
 
 if TYPE_CHECKING:
     from torch import Tensor

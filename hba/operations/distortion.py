@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hba.operations.photometric import hashed
-from hba.utils.devices import device_constant
+from hba.utils.tensors import device_constant
 
 if TYPE_CHECKING:
     import torch

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from hba.operations.photometric import between
-from hba.utils.devices import whole_numbers
+from hba.utils.tensors import whole_numbers
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -18,7 +18,7 @@ import math
 from typing import TYPE_CHECKING
 
 from hba.operations.color import black, blend, luma, mean_gray, to_levels
-from hba.utils.devices import device_constant, whole_numbers
+from hba.utils.tensors import device_constant, whole_numbers
 
 if TYPE_CHECKING:
     import torch

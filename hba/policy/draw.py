@@ -24,7 +24,8 @@ from hba.operations.apply import Candidates, maps_of_steps
 from hba.operations.geometric import Maps, fits_dtype, warp
 from hba.packed import apply_to_images
 from hba.policy.space import SearchSpace
-from hba.utils.devices import device_constant, exact_device, whole_numbers
+from hba.utils.devices import exact_device
+from hba.utils.tensors import device_constant, whole_numbers
 
 Floats = NDArray[np.float64]
 Numbers = Sequence[float] | Floats

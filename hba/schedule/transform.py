@@ -19,9 +19,9 @@ from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilitie
 from hba.policy.module import check_range
 from hba.policy.single_image import draw_for_one, plain_row
 from hba.schedule.annotations import ANNOTATIONS, moved, unmovable
-from hba.utils.devices import usual_types
 from hba.utils.settings import number, whole_number
 from hba.utils.shared_number import SharedNumber
+from hba.utils.tensors import usual_types
 
 IMAGE_FORMS = (
     "images must be PIL images of mode L or RGB, uint8 NumPy arrays (H, W), (H, W, 1)"
