@@ -30,7 +30,8 @@ from hba.operations.on_albumentations import (
 )
 from hba.operations.operation import WALK
 from hba.policy.draw import draw_steps
-from hba.policy.single_image import PlainRow, PlainSlot, plain_row
+from hba.policy.player import PlainRow, PlainSlot
+from hba.policy.single_image import plain_row
 from hba.schedule.schedule import Schedule
 
 FORMAT = "2.0.8"

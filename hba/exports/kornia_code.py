@@ -14,9 +14,8 @@ from kornia.augmentation import GeometricAugmentationBase2D
 from torch import Tensor
 from torch.nn.functional import pad
 
-from hba.exports.torchvision_code import Place, Tables
 from hba.operations.geometric import Maps, affine_maps, fits_dtype, warp
-from hba.policy.single_image import PlainRow
+from hba.policy.player import Place, PlainRow, Tables
 from hba.utils.tensors import usual_types
 
 if TYPE_CHECKING:

@@ -32,11 +32,11 @@ from hba.operations.apply import color_for
 from hba.operations.on_pil import Enhancer
 from hba.operations.operation import MIXING
 from hba.operations.registration import function_path
-from hba.policy import single_image
+from hba.policy import player
 from hba.schedule.recipes import RECIPE
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import left_out
-from hba.utils import devices, shared_number, tensors
+from hba.utils import devices, tensors
 
 OWN = "own_"
 """Before the names of functions of your own in a file."""
@@ -113,7 +113,6 @@ def python_file(
     operations = image_operations(schedule)
     modules: tuple[ModuleType, ...] = (
         tensors,
-        shared_number,
         color,
         photometric,
         distortion,
@@ -123,9 +122,9 @@ def python_file(
         # kornia's augmentations take long to import.
         from hba.exports import kornia_code
 
-        modules += (geometric, single_image, torchvision_code, kornia_code)
+        modules += (geometric, player, kornia_code)
     else:
-        modules += (on_pil, single_image, torchvision_code)
+        modules += (on_pil, player, torchvision_code)
     fill = {n_channels: color_for(n_channels, schedule.fill) for n_channels in (1, 3)}
     rows = "".join(
         f'    "{one.name}": {_operation_text(one, on_batches)},\n' for one in operations
