@@ -1,9 +1,8 @@
 """The code of an exported file for torchvision, which needs torchvision, PyTorch and
 Pillow, but not hba.
 
-hba/exports/python_file.py writes the source of this module's names into the file,
-beside hba's functions on PIL images and its draw for one image. So it must also write
-all that they use. OPERATIONS, TABLES and FILL are the file's own.
+hba/exports/python_file.py writes it into the file, below the modules of hba that it
+uses. OPERATIONS, TABLES and FILL are the file's own.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,6 +22,9 @@ if TYPE_CHECKING:
     OPERATIONS: Mapping[str, "Operation"]
     TABLES: "Tables"
     FILL: Mapping[int, tuple[float, ...]]
+
+
+# Exported files contain the rest of this module.
 
 
 class Operation(NamedTuple):

@@ -31,6 +31,8 @@ from hba.utils.tensors import whole_numbers
 if TYPE_CHECKING:
     from torch import Tensor
 
+# Exported files contain the rest of this module.
+
 N_LEVELS = 256
 LUMA_WEIGHTS = (0.299, 0.587, 0.114)
 """Weights of R, G and B, as in PIL's mode L."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+# Exported files contain the rest of this module.
+
 CELLS = 4
 """Number of cells of the elastic grid along each side."""
 

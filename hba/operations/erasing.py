@@ -11,6 +11,8 @@ from hba.utils.tensors import whole_numbers
 if TYPE_CHECKING:
     from torch import Tensor
 
+# Exported files contain the rest of this module.
+
 SMALLEST_SHARE = 0.02
 ASPECTS = (0.3, 3.3)
 

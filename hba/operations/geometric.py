@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+# Exported files contain the rest of this module.
+
 
 FRACTION_BITS = 16
 ONE = 1 << FRACTION_BITS

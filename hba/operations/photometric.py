@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+# Exported files contain the rest of this module.
+
 LARGEST_BLUR = 0.08
 """Standard deviation, as a fraction of the shorter side, for which the blur's kernel is
 large enough.

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from hba.operations import Operation
 
 
+# Exported files contain the rest of this module.
+
+
 class OpSample(NamedTuple):
     """An operation to apply. magnitude: with its sign, 0 without magnitude. position:
     random numbers in [0, 1).

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+# Exported files contain the rest of this module.
+
 PRECISION = "float32"
 """Of all that hba computes, by its name in torch."""
 
