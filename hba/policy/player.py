@@ -29,9 +29,19 @@ if TYPE_CHECKING:
 # Exported files contain the rest of this module.
 
 
+N_NODES = 40
+"""Nodes of the quadrature. For spreads up to 3 logits, the mean of a probability is
+then exact to 1e-4.
+"""
+
+
 class OpSample(NamedTuple):
-    """An operation to apply. magnitude: with its sign, 0 without magnitude. position:
-    random numbers in [0, 1).
+    """An operation to apply.
+
+    Attributes:
+        operation: of hba, or of an exported file.
+        magnitude: with its sign, 0 without magnitude.
+        position: random numbers in [0, 1).
     """
 
     operation: Operation
@@ -40,8 +50,8 @@ class OpSample(NamedTuple):
 
 
 class PlainSlot(NamedTuple):
-    """A slot's magnitude, its logit in the range from low to high, and its spread; all
-    0 without magnitude.
+    """An operation, its magnitude, the logit of the magnitude in the range from low to
+    high, and its spread; all 0 without magnitude.
     """
 
     operation: Operation
@@ -55,8 +65,13 @@ class PlainSlot(NamedTuple):
 class PlainRow(NamedTuple):
     """A policy in plain Python numbers, computed once for all images that use it.
 
-    probabilities: the mean probability of each slot. limits: probabilities that K is
-    below 1, 2, ... walk: the slots of the walk. n_uniforms: as SearchSpace.n_uniforms.
+    Attributes:
+        probabilities: the mean probability of each slot.
+        limits: probabilities that K is below 1, 2, ...
+        slots: the slots of the policy.
+        is_spread: whether images draw magnitudes around those of the slots.
+        walk: the slots of the walk.
+        n_uniforms: random numbers of a step of the walk, and of another step.
     """
 
     probabilities: list[float]
@@ -165,13 +180,20 @@ class Tables(NamedTuple):
     """A schedule in plain numbers: a row for each epoch, with a number for each slot in
     probabilities and magnitudes.
 
-    slots: the name of an operation, and the range from low to high of its magnitude.
-    probabilities: that a slot fires. magnitudes: 0 for an operation without one.
-    counts: the probability that an image that may get k - 1 operations may get k, for k
-    = 1, 2, ... The spreads are the standard deviations, from image to image, of the
-    logits of these three. A table of a single row holds for all epochs. walk: the first
-    slot of which an image gets only some, and the one after the last. n_uniforms:
-    random numbers of a step of the walk, and of another step.
+    The spreads are the standard deviations, from image to image, of the logits of
+    probabilities, magnitudes and counts. A table of a single row holds for all epochs.
+
+    Attributes:
+        epochs: number of rows.
+        slots: the name of an operation, and the range from low to high of its
+            magnitude.
+        walk: the first slot of which an image gets only some, and the one after the
+            last.
+        n_uniforms: random numbers of a step of the walk, and of another step.
+        probabilities: that a slot fires.
+        magnitudes: 0 for an operation without one.
+        counts: the probability that an image that may get k - 1 operations may get k,
+            for k = 1, 2, ...
     """
 
     epochs: int
@@ -186,20 +208,39 @@ class Tables(NamedTuple):
     count_spread: list[list[float]]
 
 
-def mean_probabilities(probabilities: Tensor, spread: Tensor) -> Tensor:
-    """The means over images of sigmoid(logit(p) + spread epsilon), by Gauss-Hermite
-    quadrature.
+def quadrature(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Nodes and weights (N_NODES,) of Gauss-Hermite quadrature for the mean over a
+    standard normal variable.
     """
-    at, share = hermegauss(40)
-    nodes, weights = torch.tensor(at).float(), torch.tensor(share / share.sum()).float()
-    means = (
-        (probabilities.logit()[..., None] + spread[..., None] * nodes).sigmoid()
-        * weights
-    ).sum(dim=-1)
+    nodes, shares = hermegauss(N_NODES)
+    weights = shares / shares.sum()
+    return (
+        torch.tensor(nodes, dtype=dtype, device=device),
+        torch.tensor(weights, dtype=dtype, device=device),
+    )
+
+
+def means_over_images(
+    probabilities: Tensor, spread: Tensor, nodes: Tensor, weights: Tensor
+) -> Tensor:
+    """The means of sigmoid(logit(p) + spread epsilon), by the quadrature."""
+    logits = probabilities.logit()[..., None] + spread[..., None] * nodes
+    means = (logits.sigmoid() * weights).sum(dim=-1)
+    # Where the spread is 0, probabilities stay bit for bit the same.
     return torch.where(spread > 0, means, probabilities)
 
 
-def row_at(operations: Mapping[str, Any], tables: Tables, position: float) -> PlainRow:
+def logits_between(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Logits of the places of values in their ranges; minus infinity in a range of one
+    value.
+    """
+    width = torch.where(high == low, 1.0, high - low)
+    return ((values - low) / width).clamp(0, 1).logit()
+
+
+def row_at(
+    operations: Mapping[str, Operation], tables: Tables, position: float
+) -> PlainRow:
     """The policy at a row number that may be fractional, linear between two rows."""
 
     def at(rows: list[list[float]]) -> Tensor:
@@ -209,27 +250,33 @@ def row_at(operations: Mapping[str, Any], tables: Tables, position: float) -> Pl
         pairs = zip(rows[before], rows[after], strict=True)
         return torch.tensor([start + (end - start) * share for start, end in pairs])
 
-    probabilities, probability_spread, magnitudes, widths, counts, count_spread = (
-        tables[4:]
-    )
-    row, spreads = (
-        at(magnitudes),
-        [at(rows) for rows in (probability_spread, widths, count_spread)],
-    )
+    nodes, weights = quadrature(torch.float32, torch.device("cpu"))
+
+    def means(probabilities: Tensor, spread: Tensor) -> Tensor:
+        return means_over_images(probabilities, spread, nodes, weights)
+
+    probability_spread = at(tables.probability_spread)
+    magnitude_spread = at(tables.magnitude_spread)
+    count_spread = at(tables.count_spread)
+    magnitudes = at(tables.magnitudes)
     low, high = torch.tensor([ends for _, *ends in tables.slots]).unbind(1)
-    logits = (
-        ((row - low) / torch.where(high == low, 1.0, high - low)).clamp(0, 1).logit()
-    )
-    numbers = torch.stack([row, low, high, logits, spreads[1]], dim=1).tolist()
+    logits = logits_between(magnitudes, low, high)
+    numbers = torch.stack([magnitudes, low, high, logits, magnitude_spread], dim=1)
+    counts = means(at(tables.counts), count_spread)
     return PlainRow(
-        probabilities=mean_probabilities(at(probabilities), spreads[0]).tolist(),
-        limits=(1 - mean_probabilities(at(counts), spreads[2]).cumprod(dim=0)).tolist(),
+        probabilities=means(at(tables.probabilities), probability_spread).tolist(),
+        limits=(1 - counts.cumprod(dim=0)).tolist(),
         # The draw uses only whether an operation is signed.
         slots=[
-            PlainSlot(operations[name], *own)
-            for (name, _, _), own in zip(tables.slots, numbers, strict=True)
+            PlainSlot(operations[name], *of_slot)
+            for (name, _, _), of_slot in zip(
+                tables.slots, numbers.tolist(), strict=True
+            )
         ],
-        is_spread=any(bool(one.any()) for one in spreads),
+        is_spread=any(
+            bool(spread.any())
+            for spread in (probability_spread, magnitude_spread, count_spread)
+        ),
         walk=slice(*tables.walk),
         n_uniforms=tables.n_uniforms,
     )

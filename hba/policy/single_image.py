@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from hba.policy.draw import count_limits, logits_between, mean_probabilities
-from hba.policy.player import PlainRow, PlainSlot
+from hba.policy.draw import count_limits, mean_probabilities
+from hba.policy.player import PlainRow, PlainSlot, logits_between
 from hba.policy.space import SearchSpace
 
 
