@@ -12,7 +12,6 @@ import itertools
 import json
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -106,24 +105,26 @@ def albumentations_file(schedule: Schedule, mask_fill: float = 0) -> str:
     check_has_image_operations(schedule)
     fill = tuple(round(255 * channel) for channel in schedule.fill)
     side = schedule.provenance.get("image_size")
-    slots = zip(row.slots, row.probabilities, strict=True)
     leaves = [
-        list(_leaves(slot, fill, side)) if chance > 0 else [] for slot, chance in slots
+        list(_leaves(slot, fill, side)) if probability > 0 else []
+        for slot, probability in zip(row.slots, row.probabilities, strict=True)
     ]
-    augment: list[Transform] = []
-    for chance, shares in reversed(draw_steps(row.probabilities[row.walk], row.limits)):
-        of_slots = zip(leaves[row.walk], shares, strict=True)
-        augment = _one_of(
-            [(leaf, share * part) for own, share in of_slots for leaf, part in own],
-            chance,
-            augment,
-        )
+    walk: list[Transform] = []
+    steps = draw_steps(row.probabilities[row.walk], row.limits)
+    for chance, shares in reversed(steps):
+        choices = [
+            (leaf, share * part)
+            for of_slot, share in zip(leaves[row.walk], shares, strict=True)
+            for leaf, part in of_slot
+        ]
+        walk = _one_of(choices, chance, walk)
     alone = [
-        _one_of(one, chance)
-        for one, chance in zip(leaves, row.probabilities, strict=True)
+        _one_of(of_slot, probability)
+        for of_slot, probability in zip(leaves, row.probabilities, strict=True)
     ]
-    before, after = alone[: row.walk.start], alone[row.walk.stop :]
-    augment = list(itertools.chain(GUARDS, *before, augment, *after))
+    before = alone[: row.walk.start]
+    after = alone[row.walk.stop :]
+    augment = list(itertools.chain(GUARDS, *before, walk, *after))
     pipeline = transform("Compose", transforms=augment, p=1.0)
     content = {
         "__generated__": generated_note(schedule),
@@ -133,20 +134,16 @@ def albumentations_file(schedule: Schedule, mask_fill: float = 0) -> str:
     return json.dumps(content) + "\n"
 
 
-def _with_mask_fill(one: Transform, mask_fill: float) -> Transform:
+def _with_mask_fill(tree: Transform, mask_fill: float) -> Transform:
     """The transform, or the transforms inside, with this value where they uncover a
     mask.
     """
-    if one["__class_fullname__"] == "Affine":
-        return {**one, "fill_mask": mask_fill}
-    if "transforms" not in one:
-        return one
-    return {
-        **one,
-        "transforms": [
-            _with_mask_fill(inner, mask_fill) for inner in one["transforms"]
-        ],
-    }
+    if tree["__class_fullname__"] == "Affine":
+        return {**tree, "fill_mask": mask_fill}
+    if "transforms" not in tree:
+        return tree
+    inner = [_with_mask_fill(child, mask_fill) for child in tree["transforms"]]
+    return {**tree, "transforms": inner}
 
 
 def _one_of(
@@ -164,8 +161,9 @@ def _one_of(
         return []
     if len(chosen) == 1 and not then:
         return [{**chosen[0], "p": round(chance, DIGITS)}]
-    one = transform("OneOf", transforms=chosen, p=1.0)
-    return [transform("Sequential", transforms=[one, *then], p=round(chance, DIGITS))]
+    choice = transform("OneOf", transforms=chosen, p=1.0)
+    steps = [choice, *then]
+    return [transform("Sequential", transforms=steps, p=round(chance, DIGITS))]
 
 
 def row_of(schedule: Schedule) -> PlainRow:
@@ -173,33 +171,30 @@ def row_of(schedule: Schedule) -> PlainRow:
     epochs differ.
     """
     schedule = schedule.without_regularizers()
-    if (schedule.values != schedule.values[0]).any() or (
-        schedule.spread != schedule.spread[0]
-    ).any():
-        text = (
-            "a pipeline of albumentations does not change over epochs: this is the"
-            f" last, {schedule.epochs}"
-        )
-        remedy = (
-            "--epoch N and --average choose another policy (in Python, schedule.only(n)"
-            " and schedule.averaged())"
-        )
-        warnings.warn(f"{text}. {remedy}", HbaWarning, stacklevel=4)
-    values, spread = (
-        torch.tensor(rows[-1], dtype=torch.float32)
-        for rows in (schedule.values, schedule.spread)
+    changes = any(
+        (rows != rows[0]).any() for rows in (schedule.values, schedule.spread)
     )
+    if changes:
+        warnings.warn(
+            "a pipeline of albumentations does not change over epochs: this is the"
+            f" last, {schedule.epochs}. --epoch N and --average choose another policy"
+            " (in Python, schedule.only(n) and schedule.averaged())",
+            HbaWarning,
+            stacklevel=4,
+        )
+    values = torch.tensor(schedule.values[-1], dtype=torch.float32)
+    spread = torch.tensor(schedule.spread[-1], dtype=torch.float32)
     return plain_row(schedule.space, values, spread if spread.any() else None)
 
 
 def _leaves(
-    slot: PlainSlot, fill: tuple[int, ...], side: Any
+    slot: PlainSlot, fill: tuple[int, ...], side: object
 ) -> Iterator[tuple[Transform, float]]:
     """Transforms of a slot that has fired, and the share of each."""
     magnitudes = [slot.magnitude]
     if slot.spread:
-        at = norm.ppf((np.arange(N_VALUES) + 0.5) / N_VALUES)
-        shares = 0.5 + 0.5 * np.tanh((slot.logit + slot.spread * at) / 2)
+        quantiles = norm.ppf((np.arange(N_VALUES) + 0.5) / N_VALUES)
+        shares = 0.5 + 0.5 * np.tanh((slot.logit + slot.spread * quantiles) / 2)
         magnitudes = (slot.low + (slot.high - slot.low) * shares).tolist()
     for magnitude in magnitudes:
         signed = (magnitude, -magnitude) if slot.operation.signed else (magnitude,)
