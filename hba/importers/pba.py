@@ -64,22 +64,26 @@ def pba_schedule(
     """The schedule of a PBA log over the epochs that PBA searched, with one policy per
     epoch, in the space `pba`.
 
-    file: the log's name, for the provenance. fill: colour in [0, 1] of what geometric
-    operations and Cutout uncover. Raises ScheduleError, which names the line, for a
-    text that is not such a log.
+    Args:
+        text: the log.
+        file: its name, for the provenance.
+        epochs: how many epochs PBA searched.
+        fill: colour in [0, 1] of what geometric operations and Cutout uncover.
+
+    Raises:
+        ScheduleError: for a text that is not such a log; it names the line.
     """
-    (lengths, policies), space = (
-        zip(*pba_segments(text, epochs), strict=True),
-        SPACES["pba"],
-    )
-    rows = [
-        [values[name] for name in space.names]
-        for values in map(natural_values, policies)
-    ]
+    space = SPACES["pba"]
+    segments = pba_segments(text, epochs)
+    lengths = [length for length, _ in segments]
+    rows = []
+    for _, policy in segments:
+        values = natural_values(policy)
+        rows.append([values[name] for name in space.names])
     provenance = {
         "algorithm": "pba",
         "file": file,
-        "segments": list(lengths),
+        "segments": lengths,
         "note": NOTE,
     }
     return Schedule(space, np.repeat(np.array(rows), lengths, axis=0), fill, provenance)
@@ -89,7 +93,9 @@ def pba_segments(text: str, epochs: int) -> list[tuple[int, Numbers]]:
     """Epochs of each policy of a log, `epochs` in all; 0 if replaced at once. Raises
     ScheduleError for another text.
     """
-    starts, policies, last = [0], [], None
+    starts = [0]
+    policies: list[Numbers] = []
+    last = None
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
@@ -100,7 +106,8 @@ def pba_segments(text: str, epochs: int) -> list[tuple[int, Numbers]]:
         except MALFORMED as error:
             raise ScheduleError(f"line {number}: {problem_of(error)}") from None
         if cloned_trial != last:
-            starts, policies = [0], [old]
+            starts = [0]
+            policies = [old]
         starts.append(epoch)
         policies.append(new)
         last = trial

@@ -143,39 +143,37 @@ def space_entry(space: SearchSpace) -> dict[str, Any]:
     """A search space as JSON values; `searches_count` and `regularizers` only if they
     are in use.
     """
-    return {
+    entry: dict[str, Any] = {
         "operations": [_operation_entry(operation) for operation in space.operations],
         "copies": space.copies,
         "count_probabilities": list(space.count_probabilities),
-        **({"searches_count": True} if space.searches_count else {}),
-        **(
-            {"regularizers": [dataclasses.asdict(one) for one in space.regularizers]}
-            if space.regularizers
-            else {}
-        ),
     }
+    if space.searches_count:
+        entry["searches_count"] = True
+    if space.regularizers:
+        entry["regularizers"] = [
+            dataclasses.asdict(hyperparameter) for hyperparameter in space.regularizers
+        ]
+    return entry
 
 
 def _operation_entry(operation: Operation) -> dict[str, Any]:
-    function = function_path(operation)
-    return {
+    ends = operation.magnitude_range
+    entry: dict[str, Any] = {
         "name": operation.name,
-        "magnitude_range": (
-            None
-            if operation.magnitude_range is None
-            else list(operation.magnitude_range)
-        ),
+        "magnitude_range": None if ends is None else list(ends),
         "unit": operation.unit,
         "identity": operation.identity,
         "signed": operation.signed,
-        **(
-            {"interpolation": "bilinear"}
-            if operation.interpolation == "bilinear"
-            else {}
-        ),
-        **({} if function is None else {"function": function}),
-        **({} if operation.stage == WALK else {"stage": operation.stage}),
     }
+    if operation.interpolation == "bilinear":
+        entry["interpolation"] = "bilinear"
+    function = function_path(operation)
+    if function is not None:
+        entry["function"] = function
+    if operation.stage != WALK:
+        entry["stage"] = operation.stage
+    return entry
 
 
 @contextlib.contextmanager
@@ -201,11 +199,13 @@ def problem_of(error: Exception) -> str:
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Return the content of a file as arguments of Schedule. Raises one of MALFORMED if
-    the file breaks the format.
+    """The content of a file as arguments of Schedule.
+
+    Raises:
+        Exception: one of MALFORMED, if the file breaks the format.
     """
     file = ScheduleFile.model_validate(json.loads(text))
-    n_walk = sum(one.stage == WALK for one in file.space.operations)
+    n_walk = sum(entry.stage == WALK for entry in file.space.operations)
     if file.space.copies * n_walk > len(file.hyperparameters):
         # Check before making the space, which takes long for a million copies.
         raise ScheduleError("hyperparameters must name every copy of every operation")
@@ -242,40 +242,39 @@ def _operation(row: OperationEntry) -> Operation:
     """The operation of an entry, with the range in the file. Any other difference in
     meaning is an error.
     """
-    own = (
+    remedy = (
         f"; register {row.function or 'your own'} with hba.register_operation"
         " (commands: --operations-file FILE.py)"
     )
     try:
-        known = find_operation(row.name).with_interpolation(row.interpolation)
+        operation = find_operation(row.name).with_interpolation(row.interpolation)
     except SettingsError as error:
-        raise ScheduleError(f"{error}{own}") from None
-    entry = _operation_entry(known)
+        raise ScheduleError(f"{error}{remedy}") from None
+    entry = _operation_entry(operation)
     if row.function is not None and "function" not in entry:
-        raise ScheduleError(f"operation {row.name} is not hba's own{own}")
+        raise ScheduleError(f"operation {row.name} is not hba's own{remedy}")
     # A function may have moved, and the file has its own range.
-    same, given = (
-        one.model_dump(exclude={"magnitude_range", "function"})
-        for one in (OperationEntry(**entry), row)
-    )
-    if same != given or (known.magnitude_range is None) != (
-        row.magnitude_range is None
+    excluded = {"magnitude_range", "function"}
+    expected = OperationEntry(**entry).model_dump(exclude=excluded)
+    has_range = row.magnitude_range is not None
+    if (
+        row.model_dump(exclude=excluded) != expected
+        or (operation.magnitude_range is not None) != has_range
     ):
         raise ScheduleError(f"operation {row.name} must be like {json.dumps(entry)}")
-    return (
-        known
-        if row.magnitude_range is None
-        else known.with_range((row.magnitude_range[0], row.magnitude_range[1]))
-    )
+    if row.magnitude_range is None:
+        return operation
+    first, last = row.magnitude_range
+    return operation.with_range((first, last))
 
 
 def json_schema() -> dict[str, Any]:
     """The JSON schema: keys, types and choices. Schedule.load checks shapes and ranges."""
-    title = {
+    return {
+        **ScheduleFile.model_json_schema(),
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A schedule of hba",
     }
-    return {**ScheduleFile.model_json_schema(), **title}
 
 
 if __name__ == "__main__":
