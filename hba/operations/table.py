@@ -151,7 +151,7 @@ _ROWS = (
         "Contrast",
         color.mean_gray,
         pil="ImageEnhance.Contrast",
-        on_pil=Enhancer(ImageEnhance.Contrast),
+        on_pil=Enhancer(ImageEnhance.Contrast),  # type: ignore[arg-type]
         on_albumentations=on_albumentations.contrast,
         code=codes.CONTRAST,
     ),
@@ -159,7 +159,7 @@ _ROWS = (
         "Color",
         color.gray,
         pil="ImageEnhance.Color",
-        on_pil=Enhancer(ImageEnhance.Color),
+        on_pil=Enhancer(ImageEnhance.Color),  # type: ignore[arg-type]
         on_albumentations=on_albumentations.color,
         code=codes.COLOR,
     ),
@@ -167,7 +167,7 @@ _ROWS = (
         "Brightness",
         color.black,
         pil="ImageEnhance.Brightness",
-        on_pil=Enhancer(ImageEnhance.Brightness),
+        on_pil=Enhancer(ImageEnhance.Brightness),  # type: ignore[arg-type]
         on_albumentations=on_albumentations.brightness,
         any_channels=True,
         code=codes.BRIGHTNESS,
@@ -176,7 +176,7 @@ _ROWS = (
         "Sharpness",
         color.smooth,
         pil="ImageEnhance.Sharpness",
-        on_pil=Enhancer(ImageEnhance.Sharpness),
+        on_pil=Enhancer(ImageEnhance.Sharpness),  # type: ignore[arg-type]
         on_albumentations=on_albumentations.sharpness,
         any_channels=True,
         code=codes.SHARPNESS,
