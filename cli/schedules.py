@@ -11,14 +11,13 @@ from pathlib import Path
 
 import click
 from torch import Tensor
-from torchvision.transforms.v2 import functional as TF
 
 import hba
 from hba.data.config import FOLDER_IMAGE_SIZE, DataConfig
 from hba.data.folder import files_in
 from hba.data.reading import opened, read_image
 from hba.errors import DataError, SettingsError
-from hba.exports import TARGETS, check, find_target
+from hba.exports import TARGETS, find_target
 from hba.exports.mixing import mixing_note
 from hba.importers import SOURCES, import_policy
 from hba.importers.pba import PBA_FILL
@@ -30,8 +29,8 @@ from hba.schedule.summary import left_out, spaced
 from hba.utils.settings import color
 from hba.utils.text import counted, first_of
 
-from .options import file_option, path_option, picture, schedule_argument
-from .terminal import operations_file_option, print_table, say
+from .options import file_option, picture, schedule_argument
+from .terminal import operations_file_option, say
 
 N_OF_FOLDER = 6
 """Number of images that are used from a folder."""
@@ -212,16 +211,6 @@ def _some_of(folder: Path) -> list[Path]:
     default=0,
     help="Value of uncovered pixels of masks, such as 255. [default: 0]",
 )
-@path_option(
-    "--check",
-    "check_on",
-    multiple=True,
-    metavar="IMAGES",
-    help=(
-        "Compare the file with the schedule on these images, a file or a folder. Not"
-        " for albumentations."
-    ),
-)
 def export(
     schedule: str,
     to: str,
@@ -230,7 +219,6 @@ def export(
     average: bool,
     without: str | None,
     mask_fill: float,
-    check_on: tuple[Path, ...],
 ) -> None:
     """Write SCHEDULE for another library, as a file that does not need hba.
 
@@ -268,11 +256,6 @@ def export(
     )
     if out.exists() and source.exists() and out.samefile(source):
         raise SettingsError(f"--out must be another file than the schedule, {source}")
-    images = (
-        [TF.to_pil_image(pixels) for pixels in read_some(files_of(check_on), loaded)]
-        if check_on
-        else []
-    )
     text = hba.export(loaded, to, out, mask_fill=mask_fill)
     say(f"Written: {out} ({len(text.encode()) / 1000:.0f} kB)")
     if loaded.space.regularizers and not target.has_regularizers:
@@ -281,26 +264,6 @@ def export(
         say(f"Left out: {note}")
     if target.differs:
         say(f"Not exact: {target.differs}")
-    if images:
-        comparisons = check(
-            text, to, loaded, [*images, *(image.convert("L") for image in images)]
-        )
-        rows = (
-            (
-                f"{comparison.epoch + 1}",
-                f"{comparison.n:,}",
-                f"{comparison.largest:.3g}",
-                f"{comparison.mean:.3g}",
-            )
-            for comparison in comparisons
-        )
-        headings = (
-            "epoch",
-            "augmented images",
-            "largest difference",
-            "mean difference",
-        )
-        print_table(headings, rows, "differences in grey levels of 255")
 
 
 @click.command("import")

@@ -89,7 +89,7 @@ AGAINST = (
     "trivialaugment",
 )
 
-in_double_precision = patch("hba.utils.devices.PRECISION", "float64")
+in_double_precision = patch("hba.utils.tensors.PRECISION", "float64")
 
 
 @in_double_precision

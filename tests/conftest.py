@@ -25,7 +25,7 @@ import hba
 from hba.data import EvaluationData, SearchData
 from hba.operations import Operation
 from hba.regularization import groups
-from hba.utils import devices
+from hba.utils import tensors
 
 # The same examples everywhere, however long they take.
 hypothesis.settings.register_profile(
@@ -50,7 +50,7 @@ def double_precision(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """For comparisons of several steps, which carry the rounding of single precision
     far.
     """
-    monkeypatch.setattr(devices, "PRECISION", "float64")
+    monkeypatch.setattr(tensors, "PRECISION", "float64")
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)

@@ -43,7 +43,7 @@ VALUES = st.one_of(
 SHIPPED = json.loads(files("hba.policies").joinpath("digits.json").read_text("utf-8"))
 SHORT = {**SHIPPED, "epochs": 3, "values": SHIPPED["values"][:3], "spread": 0.25}
 TUNED = json.loads(
-    (Path(__file__).parent / "golden" / "schedule-v3.json").read_text("utf-8")
+    (Path(__file__).parent / "golden" / "schedule-regularizers.json").read_text("utf-8")
 )
 EDITS = (
     "",

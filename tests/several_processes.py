@@ -25,7 +25,7 @@ from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augment
-from hba.utils import devices
+from hba.utils import tensors
 
 SECONDS_AT_MOST = 1200
 """For the work of one process."""
@@ -188,7 +188,7 @@ def shared_by(n_processes: int, work: Work, folder: Path) -> list[Any]:
 def _work(number: int, n_processes: int, work: Work, folder: Path) -> None:
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
-    devices.PRECISION = "float64"
+    tensors.PRECISION = "float64"
     # What waits for ever says where.
     faulthandler.dump_traceback_later(SECONDS_AT_MOST, exit=True)
     store = f"file://{folder / 'store'}"

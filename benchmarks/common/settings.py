@@ -6,7 +6,7 @@ from typing import Any
 
 from hba.algorithms import ALGORITHMS
 from hba.data.config import DataConfig
-from hba.policy_search.config import ALGORITHM_SETTINGS, DROPPED, SearchConfig
+from hba.policy_search.config import ALGORITHM_SETTINGS, SearchConfig
 
 Settings = Mapping[str, Any]
 """By name, as JSON values."""
@@ -29,7 +29,17 @@ PAPER: Settings = MappingProxyType(
 NEUTRAL: Settings = MappingProxyType(
     {
         **PAPER,
-        **DROPPED,
+        "trust_radius": None,
+        "logit_bound": None,
+        "sigma_end": None,
+        "val_statistics": "running",
+        "batched_members": True,
+        "val_batches": 1,
+        "reward_limit": None,
+        "response_weight_decay": None,
+        "horizon_steps": 10,
+        "search_spread": False,
+        "calibrate": False,
         "response": "affine",
         "warm_up_epochs": 0,
         "lambda_betas": [0.9, 0.999],
@@ -70,8 +80,8 @@ NEUTRAL: Settings = MappingProxyType(
         "image_ending": None,
     }
 )
-"""The value that a setting had before it existed: records that are older than the
-setting were made with this value.
+"""The value that a setting had before it existed, or with which it had no effect before
+it was removed: records without the setting were made with this value.
 """
 
 

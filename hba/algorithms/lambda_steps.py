@@ -38,9 +38,9 @@ from hba.operations.operation import WALK
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import strong_end
 from hba.training.optim import gradient_root
-from hba.utils.devices import device_constant
 from hba.utils.graphs import EAGER
 from hba.utils.settings import DefaultText, words
+from hba.utils.tensors import device_constant
 
 LambdaOptimizer = Literal["adam", "rmsprop"]
 SHARED = (
@@ -64,8 +64,6 @@ class SharedDirections:
 
     offsets: Tensor
     """Moves (m,) in logits."""
-    log_spread: Tensor
-    """Always 0 (), kept for earlier files."""
     optimizer: Optimizer
     """The optimizer of both."""
 
@@ -192,15 +190,12 @@ class LambdaSteps(Algorithm):
             device=lam.device,
             requires_grad=True,
         )
-        log_spread = torch.zeros((), device=lam.device, requires_grad=True)
-        shared_optimizer = self.optimizer_of(
-            [offsets, log_spread], self.strength_learning_rate
-        )
+        shared_optimizer = self.optimizer_of([offsets], self.strength_learning_rate)
         optimizer = self.optimizer_of([lam.requires_grad_()], self.lambda_learning_rate)
         val_stream = problem.val_stream(
             val_batch_size_of(self.val_batch_size, problem.config.batch_size)
         )
-        strength = SharedDirections(offsets, log_spread, shared_optimizer)
+        strength = SharedDirections(offsets, shared_optimizer)
         return LambdaMover(lam.detach().clone(), optimizer, val_stream, strength)
 
     def optimizer_of(self, leaves: list[Tensor], learning_rate: float) -> Optimizer:

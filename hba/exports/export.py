@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy
 import PIL
@@ -29,10 +29,13 @@ from hba.utils.text import unknown
 class Target(NamedTuple):
     """A kind of file that a schedule can be exported to.
 
-    ending: of the file's name. write: makes its text from a schedule, its name as a
-    module, and the value of pixels of masks that are uncovered. differs: what is not
-    exact, if anything. has_regularizers: whether it also holds the values of
-    regularizers. has_masks: whether it holds the value of masks.
+    Attributes:
+        ending: of the file's name.
+        write: makes its text from a schedule, its name as a module, and the value of
+            pixels of masks that are uncovered.
+        differs: what is not exact, if anything.
+        has_regularizers: whether it also holds the values of regularizers.
+        has_masks: whether it holds the value of masks.
     """
 
     ending: str
@@ -70,24 +73,22 @@ TARGETS: Mapping[str, Target] = {
 def _without_paths(schedule: Schedule) -> Schedule:
     """With the last parts of paths in its provenance, which others have no use for."""
 
-    def shortened(found: Any) -> Any:
-        if isinstance(found, Mapping):
-            return {name: shortened(one) for name, one in found.items()}
-        if isinstance(found, list | tuple):
-            return [*map(shortened, found)]
-        return (
-            display_name(found)
-            if isinstance(found, str) and Path(found).is_absolute()
-            else found
-        )
+    def shortened(value: object) -> object:
+        if isinstance(value, Mapping):
+            return {name: shortened(entry) for name, entry in value.items()}
+        if isinstance(value, list | tuple):
+            return [shortened(entry) for entry in value]
+        if isinstance(value, str) and Path(value).is_absolute():
+            return display_name(value)
+        return value
 
     # Other entries are no paths, though a hash may begin as one.
     named = {
-        name: schedule.provenance[name]
+        name: shortened(schedule.provenance[name])
         for name in ("dataset", "settings")
         if name in schedule.provenance
     }
-    return replace(schedule, provenance={**schedule.provenance, **shortened(named)})
+    return replace(schedule, provenance={**schedule.provenance, **named})
 
 
 def find_target(name: str) -> Target:
@@ -104,18 +105,24 @@ def export(
     *,
     mask_fill: float = 0,
 ) -> str:
-    """Export a schedule for another library, `to`, a key of TARGETS. Returns the text
-    of the file.
+    """Export a schedule for another library.
 
-    schedule: a schedule, its file, or the name of a recipe or of a shipped one;
-    Schedule.only and Schedule.averaged make fixed policies of one. path: where the text
-    is also written, atomically. mask_fill: the value of pixels of masks that operations
-    uncover. Regularizers are left out, except with `json`; the head of a Python file
-    lists them.
+    Args:
+        schedule: a schedule, its file, or the name of a recipe or of a shipped one;
+            Schedule.only and Schedule.averaged make fixed policies of one.
+        to: the library, a key of TARGETS.
+        path: where the text is also written, atomically.
+        mask_fill: the value of pixels of masks that operations uncover.
 
-    SettingsError for an unknown target, for operations and images that it cannot
-    express, for masks that it does not take, and for a file that Python could not
-    import; ScheduleError for a schedule without operations.
+    Returns:
+        The text of the file. Regularizers are left out, except with `json`; the head of
+        a Python file lists them.
+
+    Raises:
+        SettingsError: for an unknown target, for operations and images that it cannot
+            express, for masks that it does not take, and for a file that Python could
+            not import.
+        ScheduleError: for a schedule without operations.
     """
     target = find_target(to)
     mask_fill = number("mask_fill", mask_fill)

@@ -1,12 +1,10 @@
 """The code of an exported file for kornia, which needs kornia and PyTorch, but not hba.
 
-hba/exports/python_file.py writes the source of this module's names into the file,
-beside the functions on batches of hba/operations. So it must also write everything that
-they use. OPERATIONS, TABLES, FILL and MASK_FILL are defined in the file.
+hba/exports/python_file.py writes it into the file, below the modules of hba that it
+uses. OPERATIONS, TABLES, FILL and MASK_FILL are the file's own.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial  # noqa: F401  OPERATIONS needs it.
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -14,16 +12,18 @@ from kornia.augmentation import GeometricAugmentationBase2D
 from torch import Tensor
 from torch.nn.functional import pad
 
-from hba.exports.torchvision_code import Place, Tables
 from hba.operations.geometric import Maps, affine_maps, fits_dtype, warp
-from hba.policy.single_image import PlainRow
-from hba.utils.devices import usual_types
+from hba.policy.player import Place, PlainRow, Tables
+from hba.utils.tensors import usual_types
 
 if TYPE_CHECKING:
     OPERATIONS: Mapping[str, "Operation"]
     TABLES: Tables
     FILL: Mapping[int, tuple[float, ...]]
     MASK_FILL: float
+
+
+# Exported files contain the rest of this module.
 
 
 class Operation(NamedTuple):

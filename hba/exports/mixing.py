@@ -25,12 +25,17 @@ def _mean_shares(schedule: Schedule) -> dict[str, tuple[float, float]]:
     those that mix no batches.
     """
     mean = Mixing.of(schedule.space, schedule.averaged().values[0])
-    mixup, alpha, cutmix, cutmix_alpha = (float(one) for one in vars(mean).values())
-    shares = {"MixUp": (mixup, alpha), "CutMix": ((1 - mixup) * cutmix, cutmix_alpha)}
+    mixup, mixup_alpha, cutmix, cutmix_alpha = (
+        float(value) for value in vars(mean).values()
+    )
+    shares = {
+        "MixUp": (mixup, mixup_alpha),
+        "CutMix": ((1 - mixup) * cutmix, cutmix_alpha),
+    }
     return {
-        name: one
-        for name, one in shares.items()
-        if one[0] > 0 and one[1] >= LEAST_ALPHA
+        name: (share, alpha)
+        for name, (share, alpha) in shares.items()
+        if share > 0 and alpha >= LEAST_ALPHA
     }
 
 
@@ -52,9 +57,9 @@ def mixing_usage(schedule: Schedule) -> str:
     if not shares:
         return ""
     together = sum(share for share, _ in shares.values())
-    (_, mixup), (cutmix_share, cutmix) = (
-        shares.get(name, (0.0, 0.0)) for name in ("MixUp", "CutMix")
-    )
+    _, mixup_alpha = shares.get("MixUp", (0.0, 0.0))
+    cutmix_share, cutmix_alpha = shares.get("CutMix", (0.0, 0.0))
+    probabilities = [*(share for share, _ in shares.values()), 1 - together]
     return USAGE.format(
         names=" and ".join(shares),
         mean=" and the means over epochs" if schedule.epochs > 1 else "",
@@ -62,12 +67,9 @@ def mixing_usage(schedule: Schedule) -> str:
             f"v2.{name}(alpha={alpha:.4g}, num_classes=n)"
             for name, (_, alpha) in shares.items()
         ),
-        shares=", ".join(
-            f"{one:.4f}"
-            for one in [*(share for share, _ in shares.values()), 1 - together]
-        ),
+        shares=", ".join(f"{probability:.4f}" for probability in probabilities),
         timm=(
-            f"{mixup:.4g}, {cutmix:.4g}, prob={together:.4f},"
+            f"{mixup_alpha:.4g}, {cutmix_alpha:.4g}, prob={together:.4f},"
             f" switch_prob={cutmix_share / together:.4f}"
         ),
     )

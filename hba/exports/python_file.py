@@ -1,12 +1,10 @@
-"""A schedule as one Python file that does not need hba: hba's own functions as source,
-and the schedule's numbers.
+"""A schedule as one Python file that does not need hba: modules of hba, and the
+schedule's numbers.
 """
 
-import ast
 import inspect
 import re
-import symtable
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import Any
@@ -32,14 +30,47 @@ from hba.operations.apply import color_for
 from hba.operations.on_pil import Enhancer
 from hba.operations.operation import MIXING
 from hba.operations.registration import function_path
-from hba.policy import single_image
+from hba.policy import player
 from hba.schedule.recipes import RECIPE
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import left_out
-from hba.utils import devices, shared_number
+from hba.utils import devices, tensors
 
+MARK = "# Exported files contain the rest of this module."
+"""The line of a module below which a file contains all of it."""
 OWN = "own_"
 """Before the names of functions of your own in a file."""
+DRAWING = (photometric, distortion, erasing)
+"""Modules of operations that draw their own change."""
+IMPORTS = """\
+import contextlib
+import copy
+import copyreg
+import functools
+import itertools
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from functools import partial
+from multiprocessing.context import get_spawning_popen
+from multiprocessing.sharedctypes import RawValue
+from types import SimpleNamespace
+from typing import Any, NamedTuple, TypeVar, cast
+
+import torch
+from numpy.polynomial.hermite_e import hermegauss
+from torch import Tensor
+"""
+ON_IMAGES_IMPORTS = """\
+from PIL import Image, ImageEnhance, ImageOps
+from PIL.Image import Resampling, Transform, Transpose
+from torchvision import tv_tensors
+from torchvision.transforms import v2
+from torchvision.transforms.v2 import functional as TF
+"""
+ON_BATCHES_IMPORTS = """\
+from kornia.augmentation import GeometricAugmentationBase2D
+from torch.nn.functional import pad
+"""
 FILE = '''# {generated}
 # The next lines exclude generated code from your checks.
 # fmt: off
@@ -56,6 +87,7 @@ FILE = '''# {generated}
 
 from __future__ import annotations
 
+{imports}
 {code}
 
 
@@ -102,10 +134,16 @@ def generated_note(schedule: Schedule) -> str:
 def python_file(
     schedule: Schedule, module: str, mask_fill: float = 0, *, on_batches: bool = False
 ) -> str:
-    """The text of the file, for kornia if on_batches. SettingsError for operations of
-    your own.
+    """The text of the file.
 
-    module: its name. mask_fill: the value of pixels of masks that operations uncover.
+    Args:
+        schedule: with operations on single images.
+        module: the file's name.
+        mask_fill: the value of pixels of masks that operations uncover, for kornia.
+        on_batches: for kornia; otherwise, for torchvision.
+
+    Raises:
+        SettingsError: for operations of your own that Python cannot import.
     """
     left = (
         f"\nLeft out: {_harmless(left_out(schedule.space))}.\n"
@@ -113,38 +151,27 @@ def python_file(
         else ""
     )
     schedule = schedule.without_regularizers()
-    operations = builtin_operations(schedule, or_importable=True)
-    modules: tuple[ModuleType, ...] = (
-        devices,
-        shared_number,
-        color,
-        photometric,
-        distortion,
-        erasing,
-    )
-    if on_batches:
-        # kornia's augmentations take long to import.
-        from hba.exports import kornia_code
-
-        modules += (geometric, single_image, torchvision_code, kornia_code)
-    else:
-        modules += (on_pil, single_image, torchvision_code)
+    operations = image_operations(schedule)
+    modules = _modules(operations, on_batches)
     fill = {n_channels: color_for(n_channels, schedule.fill) for n_channels in (1, 3)}
     rows = "".join(
-        f'    "{one.name}": {_operation_text(one, on_batches)},\n' for one in operations
+        f'    "{operation.name}": {_operation_text(operation, on_batches)},\n'
+        for operation in operations
     )
     numbers = f"OPERATIONS = {{\n{rows}}}\nFILL = {fill}\n{_tables_text(schedule)}"
     if on_batches:
         numbers = f"{numbers}MASK_FILL = {mask_fill}\n"
-    own = {
-        one.function.__name__: one.function.__module__
-        for one in operations
-        if function_path(one) is not None
+    functions_of_user = {
+        operation.function.__name__: operation.function.__module__
+        for operation in operations
+        if function_path(operation) is not None
     }
-    code = _source(
-        f"{numbers}\n{'policy' if on_batches else 'transform'}", modules, own
-    )
-    needs = "Pillow, and kornia" if "from kornia" in code else "and Pillow"
+    imports = IMPORTS + (ON_BATCHES_IMPORTS if on_batches else ON_IMAGES_IMPORTS)
+    for name, source in functions_of_user.items():
+        imports += f"from {source} import {name} as {OWN}{name}\n"
+    users_modules = ", ".join(sorted(set(functions_of_user.values())))
+    needs_kornia = photometric in modules
+    usage = ON_BATCHES_USAGE if on_batches else ON_IMAGES_USAGE
     return FILE.format(
         generated=generated_note(schedule),
         epochs=(
@@ -154,44 +181,72 @@ def python_file(
         ),
         n=len(operations),
         left=left,
-        usage=(ON_BATCHES_USAGE if on_batches else ON_IMAGES_USAGE).format(
+        usage=usage.format(
             module=module,
-            needs=needs,
-            own=f" but {', '.join(sorted({*own.values()}))}" if own else "",
+            needs=(
+                "Pillow, kornia for Blur and Perspective"
+                if needs_kornia
+                else "and Pillow"
+            ),
+            own=f" but {users_modules}" if users_modules else "",
         ),
         mixing=mixing_usage(schedule),
-        code=code,
+        imports=imports,
+        code="\n\n\n".join(_code_of(module) for module in modules),
         numbers=numbers,
     )
 
 
-def builtin_operations(
-    schedule: Schedule, *, or_importable: bool = False
-) -> Sequence[Operation]:
-    """The schedule's operations on single images.
+def _modules(operations: Sequence[Operation], on_batches: bool) -> list[ModuleType]:
+    """The modules that the file contains, each after those that it uses."""
+    hba_operations = [
+        operation for operation in operations if function_path(operation) is None
+    ]
+    if on_batches:
+        # kornia's augmentations take long to import.
+        from hba.exports import kornia_code
 
-    Raises SettingsError if there is none, and if one is not hba's, because its function
-    is in another file; with or_importable, only if Python cannot import that file.
-    """
-    operations = tuple(one for one in schedule.space.operations if one.stage != MIXING)
-    if not operations:
+        names = {module.__name__ for module in DRAWING}
+        draws = any(
+            operation.function.__module__ in names for operation in hba_operations
+        )
+        drawing = [*DRAWING] if draws else []
+        return [tensors, color, geometric, *drawing, player, kornia_code]
+    draws = any(operation.on_pil is None for operation in hba_operations)
+    drawing = [color, *DRAWING] if draws else []
+    # Of posterize and solarize, which color has too, the later ones count.
+    return [tensors, *drawing, on_pil, player, torchvision_code]
+
+
+def check_has_image_operations(schedule: Schedule) -> None:
+    """Raise SettingsError if the schedule has no operation on single images."""
+    if all(operation.stage == MIXING for operation in schedule.space.operations):
         remedy = "export --to json, and mix by schedule.batch_transform(n_classes)"
         raise SettingsError(
             f"the schedule has only Mixup and CutMix, which act on batches: {remedy}"
         )
-    for one in operations:
-        if (path := function_path(one)) is not None and not (
-            or_importable and _is_importable(path, one)
-        ):
-            remedy = "export --to json, and register yours where the schedule is read"
-            where = (
-                "or functions at the top of a module that Python can import, "
-                if or_importable
-                else ""
-            )
+
+
+def image_operations(schedule: Schedule) -> Sequence[Operation]:
+    """The schedule's operations on single images.
+
+    Raises:
+        SettingsError: if there is none, and if one is not hba's and Python cannot
+            import its function.
+    """
+    check_has_image_operations(schedule)
+    operations = [
+        operation
+        for operation in schedule.space.operations
+        if operation.stage != MIXING
+    ]
+    for operation in operations:
+        path = function_path(operation)
+        if path is not None and not _is_importable(path, operation):
             raise SettingsError(
-                f"operations must be hba's own, {where}to be exported, got {one.name};"
-                f" {remedy}"
+                "operations must be hba's own, or functions at the top of a module that"
+                f" Python can import, to be exported, got {operation.name}; export --to"
+                " json, and register yours where the schedule is read"
             )
     return operations
 
@@ -215,121 +270,52 @@ def _harmless(text: str) -> str:
     return re.sub(r"[^\w .,:/();-]", "?", text)
 
 
-def _source(code: str, modules: Sequence[ModuleType], own: Mapping[str, str]) -> str:
-    """The imports, functions, classes and constants of the modules that code needs, in
-    their order.
-
-    own: modules by the names of functions that the file imports from them, with OWN
-    before their names. Of two definitions of a name, the last counts. Imports of hba
-    and comments for checkers and linters are left out.
-    """
-    imports = {
-        f"{OWN}{name}": f"from {module} import {name} as {OWN}{name}"
-        for name, module in own.items()
-    }
-    definitions: dict[str, str] = {}
-    for module in modules:
-        text = _text_of(module)
-        for node in ast.parse(text).body:
-            if isinstance(node, ast.ImportFrom) and not f"{node.module}.".startswith(
-                "hba."
-            ):
-                imports |= {
-                    one.asname
-                    or one.name: f"from {node.module} import {ast.unparse(one)}"
-                    for one in node.names
-                }
-            elif isinstance(node, ast.Import):
-                imports |= {
-                    one.asname or one.name: f"import {ast.unparse(one)}"
-                    for one in node.names
-                }
-            elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-                first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
-                found = "\n".join(text.splitlines()[first - 1 : node.end_lineno])
-                found = re.sub(r"  # (type: ignore|noqa).*", "", found)
-                inner_imports = (
-                    r"^ +(from hba\.\S+ import .*|import"
-                    r" torch)\n\n?|^@device_constant\n"
-                )
-                definitions[node.name] = re.sub(
-                    inner_imports, "", found, flags=re.MULTILINE
-                )
-            elif isinstance(node, ast.Assign):
-                definitions[ast.unparse(node.targets[0])] = ast.unparse(node)
-    used: set[str] = set()
-    new = _names(code)
-    while new := new - used:
-        used |= new
-        new = {
-            name
-            for one in new & definitions.keys()
-            for name in _names(definitions[one])
-        }
-    lines = sorted({line for name, line in imports.items() if name in used})
-    return "\n\n\n".join(
-        [
-            "\n".join(lines),
-            *(text for name, text in definitions.items() if name in used),
-        ]
-    )
-
-
-def _text_of(module: ModuleType) -> str:
+def _code_of(module: ModuleType) -> str:
+    """All of a module below MARK."""
     try:
-        return inspect.getsource(module)
+        text = inspect.getsource(module)
     except OSError:
-        lacks = (
-            "a Python file needs the source files of hba, which this installation lacks"
-        )
         raise SettingsError(
-            f"{lacks}; install hba with its .py files, or export --to json"
+            "a Python file needs the source files of hba, which this installation"
+            " lacks; install hba with its .py files, or export --to json"
         ) from None
+    return text.partition(f"{MARK}\n")[2].strip()
 
 
-def _names(code: str) -> set[str]:
-    """Global names that code uses."""
-
-    def read_in(table: symtable.SymbolTable) -> set[str]:
-        is_module = table.get_type() == "module"
-        own = {
-            one.get_name()
-            for one in table.get_symbols()
-            if one.is_referenced() and (is_module or one.is_global())
-        }
-        return own.union(*map(read_in, table.get_children()))
-
-    return read_in(symtable.symtable(code, "exported.py", "exec"))
-
-
-def _operation_text(one: Operation, on_batches: bool) -> str:
-    interpolation, flags = one.interpolation, {}
-    if function_path(one) is not None:
-        first, last, flags = (
-            f"{OWN}{one.function.__name__}",
-            "",
-            {} if on_batches else {"on_batches": True},
-        )
-    elif on_batches:
-        first, last = one.function.__name__, f'interpolation="{interpolation}"'
-        if one.kernel in color.KERNELS:
-            first = f"partial({color.KERNELS[one.kernel].__name__}, {first})"
-    elif one.on_pil is None:
-        first, last, flags = one.function.__name__, "", {"on_batches": True}
-    else:
-        first, last = (
-            _pil_name(one.on_pil),
-            f"resampling=Resampling.{str(interpolation).upper()}",
-        )
-    flags |= {
-        "moves_pixels": bool(one.moves_pixels) and not interpolation,
-        "has_magnitude": one.magnitude_range is not None,
-        "signed": one.signed,
-        "uses_fill": one.uses_fill,
+def _operation_text(operation: Operation, on_batches: bool) -> str:
+    """The operation as a call of the file's Operation."""
+    flags = {
+        "moves_pixels": bool(operation.moves_pixels) and not operation.interpolation,
+        "has_magnitude": operation.magnitude_range is not None,
+        "signed": operation.signed,
+        "uses_fill": operation.uses_fill,
     }
-    arguments = [first, *(f"{name}=True" for name, is_set in flags.items() if is_set)]
-    arguments += [f"n_uniforms={one.n_uniforms}"] if one.n_uniforms else []
-    return f"Operation({', '.join([*arguments, last] if interpolation else arguments)})"
+    function = operation.function.__name__
+    interpolation = operation.interpolation
+    last = []
+    if function_path(operation) is not None:
+        function = f"{OWN}{function}"
+        flags = {"on_batches": not on_batches, **flags}
+    elif on_batches:
+        if operation.kernel in color.KERNELS:
+            function = (
+                f"partial({color.KERNELS[operation.kernel].__name__}, {function})"
+            )
+        if interpolation:
+            last = [f'interpolation="{interpolation}"']
+    elif operation.on_pil is None:
+        flags = {"on_batches": True, **flags}
+    else:
+        function = _pil_name(operation.on_pil)
+        if interpolation:
+            last = [f"resampling=Resampling.{interpolation.upper()}"]
+    arguments = [
+        function,
+        *(f"{name}=True" for name, is_set in flags.items() if is_set),
+    ]
+    if operation.n_uniforms:
+        arguments.append(f"n_uniforms={operation.n_uniforms}")
+    return f"Operation({', '.join([*arguments, *last])})"
 
 
 def _pil_name(function: Any) -> str:

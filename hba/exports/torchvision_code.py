@@ -1,31 +1,30 @@
 """The code of an exported file for torchvision, which needs torchvision, PyTorch and
 Pillow, but not hba.
 
-hba/exports/python_file.py writes the source of this module's names into the file,
-beside hba's functions on PIL images and its draw for one image. So it must also write
-all that they use. OPERATIONS, TABLES and FILL are the file's own.
+hba/exports/python_file.py writes it into the file, below the modules of hba that it
+uses. OPERATIONS, TABLES and FILL are the file's own.
 """
 
-import copy
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from numpy.polynomial.hermite_e import hermegauss
 from PIL import Image
 from torch import Tensor
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as TF
 
-from hba.policy.single_image import OpSample, PlainRow, PlainSlot, draw_for_one
-from hba.utils.devices import usual_types
-from hba.utils.shared_number import SharedNumber
+from hba.policy.player import OpSample, Place, Tables, draw_for_one
+from hba.utils.tensors import usual_types
 
 if TYPE_CHECKING:
     OPERATIONS: Mapping[str, "Operation"]
     TABLES: "Tables"
     FILL: Mapping[int, tuple[float, ...]]
+
+
+# Exported files contain the rest of this module.
 
 
 class Operation(NamedTuple):
@@ -85,80 +84,6 @@ class Operation(NamedTuple):
         return [argument for argument, is_taken in takes if is_taken]
 
 
-class Tables(NamedTuple):
-    """A schedule in plain numbers: a row for each epoch, with a number for each slot in
-    probabilities and magnitudes.
-
-    slots: the name of an operation, and the range from low to high of its magnitude.
-    probabilities: that a slot fires. magnitudes: 0 for an operation without one.
-    counts: the probability that an image that may get k - 1 operations may get k, for k
-    = 1, 2, ... The spreads are the standard deviations, from image to image, of the
-    logits of these three. A table of a single row holds for all epochs. walk: the first
-    slot of which an image gets only some, and the one after the last. n_uniforms:
-    random numbers of a step of the walk, and of another step.
-    """
-
-    epochs: int
-    slots: list[tuple[str, float, float]]
-    walk: tuple[int, int]
-    n_uniforms: tuple[int, int]
-    probabilities: list[list[float]]
-    probability_spread: list[list[float]]
-    magnitudes: list[list[float]]
-    magnitude_spread: list[list[float]]
-    counts: list[list[float]]
-    count_spread: list[list[float]]
-
-
-def mean_probabilities(probabilities: Tensor, spread: Tensor) -> Tensor:
-    """The means over images of sigmoid(logit(p) + spread epsilon), by Gauss-Hermite
-    quadrature.
-    """
-    at, share = hermegauss(40)
-    nodes, weights = torch.tensor(at).float(), torch.tensor(share / share.sum()).float()
-    means = (
-        (probabilities.logit()[..., None] + spread[..., None] * nodes).sigmoid()
-        * weights
-    ).sum(dim=-1)
-    return torch.where(spread > 0, means, probabilities)
-
-
-def row_at(operations: Mapping[str, Any], tables: Tables, position: float) -> PlainRow:
-    """The policy at a row number that may be fractional, linear between two rows."""
-
-    def at(rows: list[list[float]]) -> Tensor:
-        before = min(int(position), len(rows) - 1)
-        after = min(before + 1, len(rows) - 1)
-        share = position - int(position)
-        pairs = zip(rows[before], rows[after], strict=True)
-        return torch.tensor([start + (end - start) * share for start, end in pairs])
-
-    probabilities, probability_spread, magnitudes, widths, counts, count_spread = (
-        tables[4:]
-    )
-    row, spreads = (
-        at(magnitudes),
-        [at(rows) for rows in (probability_spread, widths, count_spread)],
-    )
-    low, high = torch.tensor([ends for _, *ends in tables.slots]).unbind(1)
-    logits = (
-        ((row - low) / torch.where(high == low, 1.0, high - low)).clamp(0, 1).logit()
-    )
-    numbers = torch.stack([row, low, high, logits, spreads[1]], dim=1).tolist()
-    return PlainRow(
-        probabilities=mean_probabilities(at(probabilities), spreads[0]).tolist(),
-        limits=(1 - mean_probabilities(at(counts), spreads[2]).cumprod(dim=0)).tolist(),
-        # The draw uses only whether an operation is signed.
-        slots=[
-            PlainSlot(operations[name], *own)
-            for (name, _, _), own in zip(tables.slots, numbers, strict=True)
-        ],
-        is_spread=any(bool(one.any()) for one in spreads),
-        walk=slice(*tables.walk),
-        n_uniforms=tables.n_uniforms,
-    )
-
-
 def is_image_tensor(given: Any) -> bool:
     """Whether it is a plain tensor with the dimensions of an image; labels and vectors
     have fewer.
@@ -168,58 +93,6 @@ def is_image_tensor(given: Any) -> bool:
         and not isinstance(given, tv_tensors.TVTensor)
         and given.ndim >= 3
     )
-
-
-class Place:
-    """The place in the schedule at which images are augmented; until it is chosen, the
-    last epoch.
-    """
-
-    def begin(
-        self, operations: Mapping[str, Any], tables: Tables, fill: Mapping[Any, Any]
-    ) -> None:
-        self.operations, self.tables, self.fill = operations, tables, fill
-        # A row number. Worker processes hold copies of this object, but see the same
-        # number.
-        self._position = SharedNumber(tables.epochs - 1.0)
-        self._last: tuple[float, PlainRow] | None = None
-
-    def row(self) -> PlainRow:
-        """The policy at the current place; made again when the place changes."""
-        position = self._position.value
-        if self._last is None or self._last[0] != position:
-            self._last = (position, row_at(self.operations, self.tables, position))
-        return self._last[1]
-
-    def extra_repr(self) -> str:
-        return (
-            f"operations={len(self.operations)}, epochs={self.tables.epochs},"
-            f" position={self._position.value:g}"
-        )
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """A copy that shares the place: set_epoch of one of them moves both."""
-        return copy.copy(self)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what is kept from one call to the next, so that a pickle does not
-        depend on calls.
-        """
-        return {**vars(self), "_last": None}
-
-    def set_epoch(self, epoch: int, epochs: int) -> None:
-        """Use the policy of an epoch, from 0, in a training of `epochs` epochs."""
-        if not 0 <= epoch < epochs:
-            raise ValueError(f"epoch must lie in [0, {epochs - 1}], got {epoch}")
-        self.set_progress(epoch / (epochs - 1) if epochs > 1 else 0.5)
-
-    def set_progress(self, fraction: float) -> None:
-        """Move to a fraction in [0, 1] of the schedule, linear between epochs."""
-        if not 0 <= fraction <= 1:
-            raise ValueError(
-                f"the fraction of the training must lie in [0, 1], got {fraction}"
-            )
-        self._position.value = fraction * (self.tables.epochs - 1)
 
 
 class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]

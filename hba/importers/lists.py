@@ -21,7 +21,7 @@ from typing import Annotated, Any
 import pydantic
 
 from hba.errors import ScheduleError
-from hba.policy.spaces import PBA_SIDE_PIXELS
+from hba.operations.table import PBA_SIDE_PIXELS
 from hba.schedule.file import MALFORMED
 from hba.schedule.fit import Choice, SubPolicy
 from hba.utils.text import first_of, unknown

@@ -11,8 +11,8 @@ The old policy is the one that the clone used so far, and the new one its next. 
 schedule is the ancestry of the last trial, in which each line clones the trial of the
 line before. Lines before the last break in that chain are omitted. A policy is 60 whole
 numbers, in newer files the entry "hp_policy" of a mapping: for each of two copies, and
-for the 15 operations in the order of PBA_RANGES, the probability in tenths and the
-level of the magnitude, both in [0, 10].
+for the 15 operations in the order of hba.policy.spaces.PBA, the probability in tenths
+and the level of the magnitude, both in [0, 10].
 
 Magnitudes in degrees, pixels, bits and grey levels are truncated to whole numbers as in
 PBA; pixels become fractions of PBA's side of 32. PBA fills borders and Cutout with the
@@ -33,27 +33,21 @@ import pydantic
 from pydantic import Field
 
 from hba.errors import ScheduleError
-from hba.policy.spaces import PBA_RANGES, PBA_SIDE_PIXELS, SPACES
+from hba.operations import OPERATIONS
+from hba.operations.operation import PbaMagnitudes
+from hba.policy.spaces import PBA, SPACES
 from hba.schedule.file import MALFORMED, problem_of
 from hba.schedule.schedule import Schedule
 
 PBA_FILL = (125 / 255, 122 / 255, 113 / 255)
 """The colour of PBA's own Cutout, which is also the mean colour of CIFAR-10."""
 MAX_LEVEL = 10
-N_NUMBERS = 2 * 2 * len(PBA_RANGES)
+N_NUMBERS = 2 * 2 * len(PBA)
 NOTE = (
     "Read from a log of Population Based Augmentation. PBA's Posterize keeps 0 bits at"
     " level 10, hba's at least 1; PBA repeats policies for other numbers of epochs, hba"
     " interpolates linearly."
 )
-_PARTS_OF_A_UNIT = {
-    **dict.fromkeys(("Rotate", "Posterize", "Solarize"), 1),
-    **dict.fromkeys(("TranslateX", "TranslateY", "Cutout"), PBA_SIDE_PIXELS),
-}
-"""Magnitudes that PBA truncates to whole degrees, bits, grey levels or pixels: how many
-make a unit.
-"""
-
 Numbers = Annotated[
     tuple[Annotated[int, Field(strict=True, ge=0, le=MAX_LEVEL)], ...],
     Field(min_length=N_NUMBERS, max_length=N_NUMBERS),
@@ -69,27 +63,26 @@ def pba_schedule(
 ) -> Schedule:
     """The schedule of a PBA log over the epochs that PBA searched.
 
-    It has one policy per epoch, in the space `pba`.
-
     Args:
-        text: The log.
-        file: The log's name, for the provenance.
-        epochs: Number of epochs that PBA searched.
-        fill: Color in [0, 1] of what geometric operations and Cutout uncover.
+        text: the log.
+        file: its name, for the provenance.
+        epochs: how many epochs PBA searched.
+        fill: colour in [0, 1] of what geometric operations and Cutout uncover.
 
     Raises:
-        ScheduleError: For a text that is not such a log; it names the line.
+        ScheduleError: for a text that is not such a log; it names the line.
     """
-    lengths, policies = zip(*pba_segments(text, epochs), strict=True)
     space = SPACES["pba"]
-    rows = [
-        [values[name] for name in space.names]
-        for values in map(natural_values, policies)
-    ]
+    segments = pba_segments(text, epochs)
+    lengths = [length for length, _ in segments]
+    rows = []
+    for _, policy in segments:
+        values = natural_values(policy)
+        rows.append([values[name] for name in space.names])
     provenance = {
         "algorithm": "pba",
         "file": file,
-        "segments": list(lengths),
+        "segments": lengths,
         "note": NOTE,
     }
     return Schedule(space, np.repeat(np.array(rows), lengths, axis=0), fill, provenance)
@@ -159,16 +152,19 @@ def natural_values(policy: Numbers) -> dict[str, float]:
     """
     values = {}
     numbers = iter(policy)
-    for copy, (name, bounds) in itertools.product((1, 2), PBA_RANGES.items()):
+    for copy, name in itertools.product((1, 2), PBA):
         values[f"{name}.{copy}.probability"] = next(numbers) / 10
         level = next(numbers)
-        if bounds is None:
-            continue
-        low, high = bounds
-        # Ten digits are enough for steps of 0.18 and 0.03, and free of rounding errors.
-        magnitude = round(low + (high - low) * level / MAX_LEVEL, 10)
-        if (parts := _PARTS_OF_A_UNIT.get(name)) is not None:
-            n_parts = level * round(abs(high - low) * parts) // MAX_LEVEL
-            magnitude = low + math.copysign(n_parts / parts, high - low)
-        values[f"{name}.{copy}.magnitude"] = magnitude
+        magnitudes = OPERATIONS[name].pba
+        if magnitudes is not None:
+            values[f"{name}.{copy}.magnitude"] = _magnitude(magnitudes, level)
     return values
+
+
+def _magnitude(magnitudes: PbaMagnitudes, level: int) -> float:
+    first, last, parts = magnitudes
+    if parts is None:
+        # Ten digits are enough for steps of 0.18 and 0.03, and free of rounding errors.
+        return round(first + (last - first) * level / MAX_LEVEL, 10)
+    n_parts = level * round(abs(last - first) * parts) // MAX_LEVEL
+    return first + math.copysign(n_parts / parts, last - first)

@@ -24,7 +24,7 @@ from hba.operations.color import (
 )
 from hba.operations.geometric import Maps, coefficients_of, identity_coefficients, warp
 from hba.operations.operation import INTERPOLATIONS, Operation
-from hba.utils.devices import device_constant, whole_numbers
+from hba.utils.tensors import device_constant, whole_numbers
 
 PART_VALUES = 1 << 19
 """How many numbers of a batch to process at once; with temporaries, they fit into the

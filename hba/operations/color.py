@@ -26,10 +26,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from hba.utils.devices import whole_numbers
+from hba.utils.tensors import whole_numbers
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+# Exported files contain the rest of this module.
 
 N_LEVELS = 256
 LUMA_WEIGHTS = (0.299, 0.587, 0.114)

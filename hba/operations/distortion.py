@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hba.operations.photometric import hashed
-from hba.utils.devices import device_constant
+from hba.utils.tensors import device_constant
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+
+# Exported files contain the rest of this module.
 
 CELLS = 4
 """Number of cells of the elastic grid along each side."""

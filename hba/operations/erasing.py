@@ -6,10 +6,12 @@ import math
 from typing import TYPE_CHECKING
 
 from hba.operations.photometric import between
-from hba.utils.devices import whole_numbers
+from hba.utils.tensors import whole_numbers
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+# Exported files contain the rest of this module.
 
 SMALLEST_SHARE = 0.02
 ASPECTS = (0.3, 3.3)

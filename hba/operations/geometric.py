@@ -18,11 +18,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hba.utils.devices import device_constant, whole_numbers
+from hba.utils.tensors import device_constant, whole_numbers
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+
+# Exported files contain the rest of this module.
 
 
 FRACTION_BITS = 16

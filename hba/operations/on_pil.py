@@ -12,6 +12,8 @@ from typing import NamedTuple
 from PIL import Image, ImageEnhance, ImageOps
 from PIL.Image import Resampling, Transform, Transpose
 
+# Exported files contain the rest of this module.
+
 Color = tuple[int, ...]
 """Grey levels in [0, 255], one per channel."""
 Uniforms = tuple[float, ...]

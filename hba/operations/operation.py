@@ -8,7 +8,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hba.errors import SettingsError
 from hba.operations.on_pil import RESAMPLING
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from PIL import Image
     from torch import Tensor
 
+    from hba.operations.on_albumentations import OnAlbumentations
     from hba.operations.on_pil import OnPil
 
 ALL = "all"
@@ -31,33 +32,73 @@ the batch.
 """
 
 
+class PbaMagnitudes(NamedTuple):
+    """Magnitudes of an operation in Population Based Augmentation (Ho et al. 2019,
+    published code).
+
+    Attributes:
+        first: at level 0.
+        last: at level 10.
+        parts: PBA truncates magnitudes to whole parts of a unit, of which so many make
+            a unit; None if it does not truncate them.
+    """
+
+    first: float
+    last: float
+    parts: int | None = None
+
+
 @dataclass(frozen=True)
 class Operation:
     """An image operation: the function that computes it, and the meaning of its
     magnitude.
 
-    function: takes images (B, C, H, W), float in [0, 1], and then, if it uses them, a
-    magnitude for each image (B,), a colour (C,) and random numbers (B, n_uniforms). It
-    returns new images of the same shape, type and range, and does not change its input.
-    Operations of the stage `mixing` have none: hba/training/mixing.py. magnitude_range:
-    (low, high) in `unit`; None without magnitude. It may descend: a search starts near
-    its first end. identity: the magnitude that changes no image, which may lie outside
-    the range; None if there is none. pil: the PIL call that defines the result. on_pil:
-    the operation on a PIL image, with arguments as in on_pil.py. signed: whether to
-    negate a drawn magnitude with probability 0.5. moves_pixels: whether content can
-    move to other pixels, and boxes, masks and keypoints with it; None if unknown.
-    any_channels: whether it treats each channel alone and takes any number of them;
-    others take 1 (grey) or 3 (RGB). uses_fill: whether the function takes a colour.
-    n_uniforms: how many random numbers, uniform in [0, 1), it takes for each image,
-    such as a place in width and height. They are drawn outside, so that a draw can be
-    replayed. stage: one of STAGES. On the walk, an image gets at most K operations in
-    random order, with drawn magnitudes. In the other stages, each operation has its own
-    probability, and `function` draws changes up to the magnitude. kernel: `function`
-    for the function above. Functions of other kernels compute only what several
-    operations can share in a batch: an affine map, resampled by the `nearest` pixel or
-    `bilinear` (geometric.py); new grey levels by a formula, `curve`, or by a table from
-    each channel, `stretch`; a version of the image to `blend` with (color.py). Raises
-    SettingsError for an operation that contradicts itself.
+    On the walk, an image gets at most K operations in random order, with drawn
+    magnitudes. In the other stages, each operation has its own probability, and its
+    function draws changes up to the magnitude.
+
+    Attributes:
+        name: a word that identifies it in spaces and files.
+        function: takes images (B, C, H, W), float in [0, 1], and then, if it uses them,
+            a magnitude for each image (B,), a colour (C,) and random numbers
+            (B, n_uniforms). It returns new images of the same shape, type and range,
+            and does not change its input. Operations of the stage `mixing` have none:
+            hba/training/mixing.py.
+        magnitude_range: (low, high) in `unit`; None without magnitude. It may descend:
+            a search starts near its first end.
+        unit: of the magnitude.
+        identity: the magnitude that changes no image, which may lie outside the range;
+            None if there is none.
+        pil: the PIL call that defines the result.
+        on_pil: the operation on a PIL image, with arguments as in on_pil.py. Without
+            it, `function` gets a batch of one image.
+        on_albumentations: the operation as transforms of albumentations, with arguments
+            as in on_albumentations.py; None if albumentations lacks it.
+        signed: whether to negate a drawn magnitude with probability 0.5.
+        uses_fill: whether the function takes a colour.
+        n_uniforms: how many random numbers, uniform in [0, 1), the function takes for
+            each image, such as a place in width and height. They are drawn outside, so
+            that a draw can be replayed.
+        stage: one of STAGES.
+        moves_pixels: whether content can move to other pixels, and boxes, masks and
+            keypoints with it; None if unknown.
+        any_channels: whether it treats each channel alone and takes any number of them;
+            others take 1 (grey) or 3 (RGB).
+        kernel: `function` for the function above. Functions of other kernels compute
+            only what several operations can share in a batch: an affine map, resampled
+            by the `nearest` pixel or `bilinear` (geometric.py); new grey levels by a
+            formula, `curve`, or by a table from each channel, `stretch`; a version of
+            the image to `blend` with (color.py).
+        code: the number in codes.py of the compiled step for 8-bit images; None to
+            compute them by the functions above. It has no effect with bilinear
+            interpolation.
+        randaugment: magnitudes of torchvision's RandAugment in `unit`, by copy; empty
+            for an operation without magnitude, None if RandAugment lacks it.
+        pba: magnitudes of Population Based Augmentation in `unit`; None without
+            magnitude, or if PBA lacks the operation.
+
+    Raises:
+        SettingsError: if the operation contradicts itself.
     """
 
     name: str
@@ -74,6 +115,10 @@ class Operation:
     moves_pixels: bool | None = None
     any_channels: bool = False
     kernel: str = "function"
+    code: int | None = None
+    on_albumentations: OnAlbumentations | None = None
+    randaugment: tuple[float, ...] | None = None
+    pba: PbaMagnitudes | None = None
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier() or self.name == ALL:

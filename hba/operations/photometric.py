@@ -18,11 +18,13 @@ import math
 from typing import TYPE_CHECKING
 
 from hba.operations.color import black, blend, luma, mean_gray, to_levels
-from hba.utils.devices import device_constant, whole_numbers
+from hba.utils.tensors import device_constant, whole_numbers
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+
+# Exported files contain the rest of this module.
 
 LARGEST_BLUR = 0.08
 """Standard deviation, as a fraction of the shorter side, for which the blur's kernel is

@@ -6,27 +6,30 @@ from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 
-from hba.operations import distortion, erasing, geometric, on_pil, photometric
+from hba.operations import (
+    codes,
+    distortion,
+    erasing,
+    geometric,
+    on_albumentations,
+    on_pil,
+    photometric,
+)
 from hba.operations.operation import MIXING, Operation
 
-_AFFINE = "torchvision RandomAffine"
-_ANGLE, _FACTOR = "largest angle in degrees", "largest change of the factor"
-_SHIFT, _CORNER = (
-    "largest shift, fraction of the side",
-    "largest shift of a corner, fraction of half a side",
-)
-_AREA, _DEVIATION = (
-    "least share of the area",
-    "largest deviation, fraction of shorter side",
-)
 _symmetry = partial(
-    Operation, stage="symmetry", moves_pixels=True, any_channels=True, kernel="nearest"
+    Operation,
+    stage="symmetry",
+    moves_pixels=True,
+    any_channels=True,
+    kernel="nearest",
+    code=codes.WARP,
 )
 _crop = partial(
     Operation, stage="crop", moves_pixels=True, any_channels=True, uses_fill=True
 )
 _resized = partial(_crop, on_pil=on_pil.resized_crop, n_uniforms=4, kernel="bilinear")
-_affine = partial(_crop, identity=0.0, n_uniforms=1, kernel="nearest")
+_affine = partial(_crop, identity=0.0, n_uniforms=1, kernel="nearest", code=codes.WARP)
 _padded = partial(_affine, on_pil=on_pil.padded_crop, n_uniforms=2)
 _color = partial(Operation, stage="photometric", moves_pixels=False)
 _drawn_color = partial(_color, identity=0.0, n_uniforms=1)
@@ -65,121 +68,160 @@ _ROWS = (
         geometric.horizontal_flip,
         pil="ImageOps.mirror",
         on_pil=on_pil.mirror,
+        on_albumentations=on_albumentations.horizontal_flip,
     ),
     _symmetry(
-        "VerticalFlip", geometric.vertical_flip, pil="ImageOps.flip", on_pil=on_pil.flip
+        "VerticalFlip",
+        geometric.vertical_flip,
+        pil="ImageOps.flip",
+        on_pil=on_pil.flip,
+        on_albumentations=on_albumentations.vertical_flip,
     ),
     _symmetry(
         "QuarterTurn",
         geometric.quarter_turn,
         pil="Image.transpose",
         on_pil=on_pil.quarter_turn,
+        on_albumentations=on_albumentations.quarter_turn,
         n_uniforms=1,
     ),
     _resized(
         "ResizedCrop",
         geometric.resized_crop,
-        (1.0, 0.08),
-        _AREA,
-        1.0,
-        "Image.transform EXTENT",
+        magnitude_range=(1.0, 0.08),
+        unit="least share of the area",
+        identity=1.0,
+        pil="Image.transform EXTENT",
+        on_albumentations=on_albumentations.resized_crop,
     ),
     _affine(
-        "Zoom", geometric.zoom, (0.0, 0.5), _FACTOR, pil=_AFFINE, on_pil=on_pil.zoom
+        "Zoom",
+        geometric.zoom,
+        magnitude_range=(0.0, 0.5),
+        unit="largest change of the factor",
+        pil="torchvision RandomAffine",
+        on_pil=on_pil.zoom,
+        on_albumentations=on_albumentations.zoom,
     ),
     _affine(
-        "Shear", geometric.shear, (0.0, 45.0), _ANGLE, pil=_AFFINE, on_pil=on_pil.shear
+        "Shear",
+        geometric.shear,
+        magnitude_range=(0.0, 45.0),
+        unit="largest angle in degrees",
+        pil="torchvision RandomAffine",
+        on_pil=on_pil.shear,
+        on_albumentations=on_albumentations.shear,
     ),
     _affine(
         "Rotation",
         geometric.rotation,
-        (0.0, 45.0),
-        _ANGLE,
+        magnitude_range=(0.0, 45.0),
+        unit="largest angle in degrees",
         pil="Image.rotate",
         on_pil=on_pil.rotation,
+        on_albumentations=on_albumentations.rotation,
     ),
     _padded(
         "PaddedCrop",
         geometric.padded_crop,
-        (0.0, 0.25),
-        _SHIFT,
+        magnitude_range=(0.0, 0.25),
+        unit="largest shift, fraction of the side",
         pil="Image.transform (1, 0, x, 0, 1, y)",
+        on_albumentations=on_albumentations.padded_crop,
     ),
     _drawn_any(
         "BrightnessJitter",
         photometric.brightness,
-        (0.0, 1.0),
-        _FACTOR,
+        magnitude_range=(0.0, 1.0),
+        unit="largest change of the factor",
         pil="ImageEnhance.Brightness",
+        on_albumentations=on_albumentations.brightness_jitter,
     ),
     _drawn_color(
         "ContrastJitter",
         photometric.contrast,
-        (0.0, 1.0),
-        _FACTOR,
+        magnitude_range=(0.0, 1.0),
+        unit="largest change of the factor",
         pil="ImageEnhance.Contrast",
+        on_albumentations=on_albumentations.contrast_jitter,
     ),
     _drawn_color(
         "Hue",
         photometric.hue,
-        (0.0, 0.5),
-        "largest shift in turns",
+        magnitude_range=(0.0, 0.5),
+        unit="largest shift in turns",
         pil="torchvision adjust_hue",
+        on_albumentations=on_albumentations.hue,
     ),
     _drawn_color(
         "Saturation",
         photometric.saturation,
-        (0.0, 1.0),
-        _FACTOR,
+        magnitude_range=(0.0, 1.0),
+        unit="largest change of the factor",
         pil="ImageEnhance.Color",
+        on_albumentations=on_albumentations.saturation,
     ),
     _drawn_any(
         "Gamma",
         photometric.gamma,
-        (0.0, 1.0),
-        "largest log2 of the exponent",
+        magnitude_range=(0.0, 1.0),
+        unit="largest log2 of the exponent",
         pil="torchvision adjust_gamma",
+        on_albumentations=on_albumentations.gamma,
     ),
-    _color("Gray", photometric.grayscale, pil="ImageOps.grayscale"),
+    _color(
+        "Gray",
+        photometric.grayscale,
+        pil="ImageOps.grayscale",
+        on_albumentations=on_albumentations.gray,
+    ),
     _drawn_any(
         "Blur",
         photometric.blur,
-        (0.0, photometric.LARGEST_BLUR),
-        _DEVIATION,
+        magnitude_range=(0.0, photometric.LARGEST_BLUR),
+        unit="largest deviation, fraction of shorter side",
         pil="torchvision gaussian_blur",
+        on_albumentations=on_albumentations.blur,
     ),
     _noise(
         "Noise",
         photometric.noise,
-        (0.0, 0.2),
-        "largest deviation",
+        magnitude_range=(0.0, 0.2),
+        unit="largest deviation",
         pil="torchvision gaussian_noise",
+        on_albumentations=on_albumentations.noise,
     ),
     _drawn_color(
         "Jpeg",
         photometric.jpeg,
-        (100.0, 10.0),
-        "lowest quality",
+        magnitude_range=(100.0, 10.0),
+        unit="lowest quality",
         identity=100.0,
         pil="Image.save, JPEG",
+        on_albumentations=on_albumentations.jpeg,
     ),
     _corners(
         "Perspective",
         distortion.perspective,
-        (0.0, 0.5),
-        _CORNER,
+        magnitude_range=(0.0, 0.5),
+        unit="largest shift of a corner, fraction of half a side",
         pil="torchvision RandomPerspective",
     ),
     _distortion(
-        "Elastic", distortion.elastic, (0.0, 0.2), _SHIFT, pil="torchvision elastic"
+        "Elastic",
+        distortion.elastic,
+        magnitude_range=(0.0, 0.2),
+        unit="largest shift, fraction of the side",
+        pil="torchvision elastic",
     ),
     _erasing(
         "Erase",
         erasing.erase,
-        (0.0, 0.4),
-        "largest share of the area",
-        0.0,
-        "torchvision RandomErasing",
+        magnitude_range=(0.0, 0.4),
+        unit="largest share of the area",
+        identity=0.0,
+        pil="torchvision RandomErasing",
+        on_albumentations=on_albumentations.erase,
     ),
     _mixing("Mixup", of_batches, pil="torchvision v2.MixUp"),
     _mixing("CutMix", of_batches, pil="torchvision v2.CutMix"),

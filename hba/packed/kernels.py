@@ -21,9 +21,7 @@ grey levels.
 
 import numpy as np
 
-from hba.operations.color import N_LEVELS
-from hba.operations.geometric import FRACTION_BITS
-from hba.packed.program import (
+from hba.operations.codes import (
     AUTO_CONTRAST,
     BRIGHTNESS,
     COLOR,
@@ -34,10 +32,10 @@ from hba.packed.program import (
     SHARPNESS,
     SOLARIZE,
     WARP,
-    Scratch,
-    State,
-    compiled,
 )
+from hba.operations.color import N_LEVELS
+from hba.operations.geometric import FRACTION_BITS
+from hba.packed.program import Scratch, State, compiled
 
 PART = (
     4096  # How many values to convert before checking that all are whole levels / 255.

@@ -8,16 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hba.operations import OPERATIONS, STAGED, Operation, geometric
+from hba.operations import Operation, geometric
 from hba.operations.geometric import ONE, Maps
 
 NOTHING = -1
-WARP, CUTOUT = 0, 1
-INVERT, SOLARIZE, POSTERIZE, AUTO_CONTRAST, EQUALIZE = 2, 3, 4, 5, 6
-BRIGHTNESS, CONTRAST, COLOR, SHARPNESS = 7, 8, 9, 10
-"""Codes of steps, in an order that kernels.py relies on: those that move pixels, that
-give levels, that give values.
-"""
+"""Code of no step; the others are in hba/operations/codes.py."""
 
 Array = Any
 """A NumPy array; Numba infers the type."""
@@ -80,36 +75,11 @@ class Program(NamedTuple):
     maps: np.ndarray
 
 
-_CODES = {
-    **{
-        "Cutout": CUTOUT,
-        "Invert": INVERT,
-        "Solarize": SOLARIZE,
-        "Posterize": POSTERIZE,
-    },
-    **{"AutoContrast": AUTO_CONTRAST, "Equalize": EQUALIZE},
-    **{
-        "Brightness": BRIGHTNESS,
-        "Contrast": CONTRAST,
-        "Color": COLOR,
-        "Sharpness": SHARPNESS,
-    },
-}
-"""By name; operations that resample the nearest pixel are WARP."""
-
-
 def code_of(operation: Operation) -> int | None:
     """The operation's code; None for one that is not compiled: a user's, or one with
     bilinear interpolation.
     """
-    known = OPERATIONS.get(operation.name) or STAGED.get(operation.name)
-    is_known = known is not None and (known.function, known.kernel) == (
-        operation.function,
-        operation.kernel,
-    )
-    if not is_known:
-        return None
-    return WARP if operation.kernel == "nearest" else _CODES.get(operation.name)
+    return None if operation.interpolation == "bilinear" else operation.code
 
 
 def program_of_batch(

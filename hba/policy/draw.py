@@ -23,16 +23,16 @@ from hba.operations import check_channels
 from hba.operations.apply import Candidates, maps_of_steps
 from hba.operations.geometric import Maps, fits_dtype, warp
 from hba.packed import apply_to_images
+from hba.policy import player
+from hba.policy.player import logits_between, means_over_images
 from hba.policy.space import SearchSpace
-from hba.utils.devices import device_constant, exact_device, whole_numbers
+from hba.utils.devices import exact_device
+from hba.utils.tensors import device_constant, whole_numbers
+
+quadrature = device_constant(player.quadrature)
 
 Floats = NDArray[np.float64]
 Numbers = Sequence[float] | Floats
-
-N_NODES = 40
-"""Nodes of the quadrature. For spreads up to 3 logits, the mean of a probability is
-then exact to 1e-4.
-"""
 
 
 @dataclass(frozen=True)
@@ -297,22 +297,8 @@ def mean_probabilities(
         rows[..., columns] for rows in torch.broadcast_tensors(values, spread)
     )
     nodes, weights = quadrature(values.dtype, values.device)
-    means = (
-        (probabilities.logit()[..., None] + widths[..., None] * nodes).sigmoid()
-        * weights
-    ).sum(dim=-1)
-    # Where the spread is 0, probabilities stay bit for bit the same.
-    means = torch.where(widths > 0, means, probabilities)
+    means = means_over_images(probabilities, widths, nodes, weights)
     return values.expand(*means.shape[:-1], space.n).index_copy(-1, columns, means)
-
-
-def logits_between(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """Logits of the places of values in their ranges; minus infinity in a range of one
-    value.
-    """
-    return (
-        ((values - low) / torch.where(high == low, 1.0, high - low)).clamp(0, 1).logit()
-    )
 
 
 def of_slots(space: SearchSpace, rows: Tensor, slots: Tensor) -> Tensor:
@@ -324,19 +310,6 @@ def of_slots(space: SearchSpace, rows: Tensor, slots: Tensor) -> Tensor:
     return (
         padded[columns][slots] if rows.ndim == 1 else padded.gather(1, columns[slots])
     )
-
-
-@device_constant
-def quadrature(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Nodes and weights (N_NODES,) of Gauss-Hermite quadrature for the mean over a
-    standard normal variable.
-    """
-    at, share = np.polynomial.hermite_e.hermegauss(N_NODES)
-    nodes, weights = (
-        torch.tensor(one, dtype=dtype, device=device)
-        for one in (at, share / share.sum())
-    )
-    return nodes, weights
 
 
 def draw_steps(probabilities: Numbers, limits: Numbers) -> list[tuple[float, Floats]]:

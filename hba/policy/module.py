@@ -19,10 +19,10 @@ from hba.policy.draw import (
     move_masks,
 )
 from hba.policy.space import SearchSpace
-from hba.utils.devices import usual_types
 from hba.utils.graphs import CudaRecorder, StepGraphs, may_record
 from hba.utils.seeding import default_generator_of
 from hba.utils.settings import number
+from hba.utils.tensors import usual_types
 
 GRAY = (0.5, 0.5, 0.5)
 PLAUSIBLE_RANGE = (-0.5, 1.5)

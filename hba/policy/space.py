@@ -23,7 +23,7 @@ from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
 from hba.operations.operation import MIXING, STAGES, WALK
 from hba.regularization.regularizer import Hyperparameter
-from hba.utils.devices import device_constant
+from hba.utils.tensors import device_constant
 from hba.utils.text import first_of
 
 if TYPE_CHECKING:

@@ -21,43 +21,40 @@ from hba.utils.text import unknown
 if TYPE_CHECKING:
     from torch import Tensor
 
-PBA_SIDE_PIXELS = 32
-"""PBA gives translations and Cutout in pixels, for images with this side."""
-
-PBA_RANGES: Mapping[str, tuple[float, float] | None] = {
-    "Rotate": (0.0, 30.0),
-    "TranslateX": (0.0, 10 / PBA_SIDE_PIXELS),
-    "TranslateY": (0.0, 10 / PBA_SIDE_PIXELS),
-    "Brightness": (0.1, 1.9),
-    "Color": (0.1, 1.9),
-    "Invert": None,
-    "Sharpness": (0.1, 1.9),
-    "Posterize": (4.0, 0.0),
-    "ShearX": (0.0, 0.3),
-    "Solarize": (256.0, 0.0),
-    "ShearY": (0.0, 0.3),
-    "Equalize": None,
-    "AutoContrast": None,
-    "Cutout": (0.0, 20 / PBA_SIDE_PIXELS),
-    "Contrast": (0.1, 1.9),
-}
-"""PBA's operations in PBA's order, with the magnitudes at its levels 0 and 10 (Ho et
-al. 2019, published code).
-"""
+PBA = (
+    "Rotate",
+    "TranslateX",
+    "TranslateY",
+    "Brightness",
+    "Color",
+    "Invert",
+    "Sharpness",
+    "Posterize",
+    "ShearX",
+    "Solarize",
+    "ShearY",
+    "Equalize",
+    "AutoContrast",
+    "Cutout",
+    "Contrast",
+)
+"""PBA's operations in PBA's order; their rows have their magnitudes."""
 
 RECIPE = (
-    *("HorizontalFlip", "VerticalFlip", "QuarterTurn", "ResizedCrop", "PaddedCrop"),
-    *(
-        "BrightnessJitter",
-        "ContrastJitter",
-        "Hue",
-        "Saturation",
-        "Blur",
-        "Noise",
-        "Erase",
-        "Mixup",
-        "CutMix",
-    ),
+    "HorizontalFlip",
+    "VerticalFlip",
+    "QuarterTurn",
+    "ResizedCrop",
+    "PaddedCrop",
+    "BrightnessJitter",
+    "ContrastJitter",
+    "Hue",
+    "Saturation",
+    "Blur",
+    "Noise",
+    "Erase",
+    "Mixup",
+    "CutMix",
 )
 """Operations of the space `recipe` besides the walk: those that people choose by hand
 for their images.
@@ -78,11 +75,16 @@ STN = (
 Delta-STN's affine maps.
 """
 
+
+def _with_pba_range(operation: Operation) -> Operation:
+    magnitudes = operation.pba
+    ends = None if magnitudes is None else (magnitudes.first, magnitudes.last)
+    return operation.with_range(ends)
+
+
 SPACES: Mapping[str, SearchSpace] = {
     "hba": SearchSpace(),
-    "pba": SearchSpace(
-        tuple(OPERATIONS[name].with_range(ends) for name, ends in PBA_RANGES.items())
-    ),
+    "pba": SearchSpace(tuple(_with_pba_range(OPERATIONS[name]) for name in PBA)),
     "recipe": SearchSpace(
         (
             *(row for row in OPERATIONS.values() if row.name != "Cutout"),
@@ -271,23 +273,6 @@ def started(
 
 RANDAUGMENT_STRENGTH = 0.3
 """Share of a range: torchvision's RandAugment has magnitude 9 of 0 to 30 by default."""
-_ENHANCED = dict.fromkeys(
-    ("Brightness", "Color", "Contrast", "Sharpness"), (1.27, 0.73)
-)
-RANDAUGMENT_MAGNITUDES: Mapping[str, tuple[float, ...]] = {
-    **{
-        "ShearX": (0.09,),
-        "ShearY": (0.09,),
-        "TranslateX": (0.136,),
-        "TranslateY": (0.136,),
-        "Rotate": (9.0,),
-    },
-    **{"Solarize": (178.5,), "Posterize": (7.0,), **_ENHANCED},
-}
-"""Magnitudes of torchvision's RandAugment in natural units, by copy. Enhancers have a
-sign there; here they are above 1 in the first copy and below 1 in the second.
-Translations reach 150/331 of the side there.
-"""
 RANDAUGMENT_COUNT = (1 - 1 / 14**2, (13 / 14) ** 2 / (1 - 1 / 14**2))
 """Probabilities of a first operation, and of a second: RandAugment draws 2 of 14, one
 of which does nothing.
@@ -307,12 +292,16 @@ def randaugment(space: SearchSpace) -> Tensor:
     identity. K, if it is searched, is 2, minus the share of the operation that does
     nothing, and sometimes more. Magnitudes outside a range start at the nearest end.
     """
-    names = (*RANDAUGMENT_MAGNITUDES, "AutoContrast", "Equalize")
     counts = {
         f"count.{k}.probability": probability
         for k, probability in enumerate(RANDAUGMENT_COUNT, 1)
     }
-    return _start(space, {f"{name}.1.probability": 0.5 for name in names} | counts)
+    probabilities = {
+        f"{operation.name}.1.probability": 0.5
+        for operation in space.operations
+        if operation.randaugment is not None
+    }
+    return _start(space, probabilities | counts)
 
 
 def of_row(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
@@ -375,9 +364,8 @@ def _magnitude(operation: Operation, copy: int) -> float:
     clamps it into the range.
     """
     assert operation.magnitude_range is not None
-    if operation.name in RANDAUGMENT_MAGNITUDES:
-        of_copies = RANDAUGMENT_MAGNITUDES[operation.name]
-        return of_copies[copy % len(of_copies)]
+    if operation.randaugment:
+        return operation.randaugment[copy % len(operation.randaugment)]
     end = strong_end(operation, copy)
     if operation.identity is None or end is None:
         return sum(operation.magnitude_range) / 2

@@ -14,7 +14,7 @@ from hba.results.run import CONFIG_NAME, METRICS_NAME, OWN
 from hba.schedule.library import POLICY_NAME
 from hba.utils.files import load_tensors, save_tensors, write_text
 
-CHECKPOINT_VERSION = 9
+CHECKPOINT_VERSION = 10
 
 
 class RunFolder:

@@ -38,22 +38,6 @@ ALGORITHM_SETTINGS = frozenset(
     name for algorithm in ALGORITHMS.values() for name in algorithm.model_fields
 )
 """Settings of all algorithms."""
-DROPPED: Mapping[str, Any] = {
-    "trust_radius": None,
-    "logit_bound": None,
-    "sigma_end": None,
-    "val_statistics": "running",
-    "batched_members": True,
-    "val_batches": 1,
-    "reward_limit": None,
-    "response_weight_decay": None,
-    "horizon_steps": 10,
-    "search_spread": False,
-    "calibrate": False,
-}
-"""Former settings, with the value that had no effect. The config.json of a run may
-still contain them.
-"""
 MAY_CHANGE = (
     "data",
     "classes",
@@ -157,12 +141,7 @@ class AlgorithmConfig(Settings):
             stored: The content of the file.
             algorithm: The class of its algorithm, if that is your own.
         """
-        idle = {
-            OWN,
-            "probes",
-            *(name for name, value in DROPPED.items() if stored.get(name) == value),
-        }
-        settings = {name: value for name, value in stored.items() if name not in idle}
+        settings = {name: value for name, value in stored.items() if name != OWN}
         if algorithm is not None and algorithm.name == stored.get("algorithm"):
             settings["algorithm"] = algorithm
         return cls.make(settings)

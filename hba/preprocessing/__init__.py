@@ -17,7 +17,8 @@ from hba.distributed.collectives import draw_then_shard
 from hba.errors import SettingsError
 from hba.operations import COMMON_CHANNELS, OPERATIONS
 from hba.operations.color import blend, gray, mean_gray
-from hba.utils.devices import device_constant, exact_device
+from hba.utils.devices import exact_device
+from hba.utils.tensors import device_constant
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from hba.operations.distortion import (
 )
 from hba.operations.geometric import Maps, affine_maps, warp
 from hba.policy.draw import check_mask_fill
-from hba.policy.single_image import OpSample
+from hba.policy.player import OpSample
 
 # Before 0.23, torchvision had neither keypoints nor rotated boxes.
 KEYPOINTS = tuple(

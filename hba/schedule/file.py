@@ -1,10 +1,5 @@
 """The schedule file: human-readable JSON, which is checked strictly.
 
-Version 4 has operations outside the walk, version 3 regularizers besides the
-operations. Each schedule is written as the earliest version from 2 that can hold it, so
-that an earlier hba can read it too. `parse` converts old files: version 1 had no spread
-and could not search K; version 3 had regularizers on images that are operations now.
-
 This module handles the parts of a schedule; the class Schedule reads and writes its
 file through it. `python -m hba.schedule.file > docs/schedule.schema.json` writes the
 JSON schema.
@@ -13,7 +8,6 @@ JSON schema.
 import contextlib
 import dataclasses
 import json
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -23,8 +17,7 @@ import pydantic
 from pydantic import Field
 
 from hba.errors import HbaError, ScheduleError, SettingsError
-from hba.operations import STAGED, Operation, find_operation
-from hba.operations.erasing import SMALLEST_SHARE
+from hba.operations import Operation, find_operation
 from hba.operations.operation import WALK
 from hba.operations.registration import function_path
 from hba.policy.space import SearchSpace
@@ -45,34 +38,8 @@ MALFORMED = (
 )
 """Errors that reading a malformed file can raise."""
 
-FORMER: Mapping[str, tuple[str, float]] = {
-    **{
-        "affine.scale": ("Zoom", 1),
-        "affine.shear": ("Shear", 1),
-        "affine.degrees": ("Rotation", 1),
-    },
-    **{
-        "affine.translate": ("PaddedCrop", 1),
-        "jitter.brightness": ("BrightnessJitter", 1),
-    },
-    **{
-        "jitter.contrast": ("ContrastJitter", 1),
-        "jitter.saturation": ("Saturation", 1),
-        "jitter.hue": ("Hue", 1),
-    },
-    **{
-        "input_noise.deviation": ("Noise", 0.25 * math.sqrt(3)),
-        "cutout.length": ("Erase", 0.75),
-    },
-}
-"""Hyperparameters of former regularizers, in the order of operations: the operation
-whose magnitude they are now, and a factor. Input noise was a share of the deviation of
-channels, here 0.25; Noise draws a deviation up to its magnitude, and has the same mean
-square. Cutout's length ended at 0.75 of the side; Erase covers the mean of all holes.
-"""
-FORMER_HOLES = "cutout.holes"
-FORMER_GROUPS = frozenset({"affine", "jitter", "input-noise", "cutout"})
-"""Their names in `tune`."""
+VERSION = 1
+"""The version of the format, the only one that is read."""
 
 
 class _Strict(pydantic.BaseModel):
@@ -128,7 +95,7 @@ class ScheduleFile(_Strict):
     """
 
     format: Literal["hba-schedule"]
-    version: Literal[2, 3, 4]
+    version: Literal[1]
     space: SpaceEntry
     fill: list[float]
     hyperparameters: list[str]
@@ -148,7 +115,7 @@ def written(
     """The text of a schedule's file. values, spread: (epochs, n)."""
     head = {
         "format": "hba-schedule",
-        "version": 4 if space.has_stages else 3 if space.regularizers else 2,
+        "version": VERSION,
         "space": {**space_entry(space), "searches_count": space.searches_count},
         "fill": list(fill),
         "hyperparameters": list(space.names),
@@ -176,39 +143,37 @@ def space_entry(space: SearchSpace) -> dict[str, Any]:
     """A search space as JSON values; `searches_count` and `regularizers` only if they
     are in use.
     """
-    return {
+    entry: dict[str, Any] = {
         "operations": [_operation_entry(operation) for operation in space.operations],
         "copies": space.copies,
         "count_probabilities": list(space.count_probabilities),
-        **({"searches_count": True} if space.searches_count else {}),
-        **(
-            {"regularizers": [dataclasses.asdict(one) for one in space.regularizers]}
-            if space.regularizers
-            else {}
-        ),
     }
+    if space.searches_count:
+        entry["searches_count"] = True
+    if space.regularizers:
+        entry["regularizers"] = [
+            dataclasses.asdict(hyperparameter) for hyperparameter in space.regularizers
+        ]
+    return entry
 
 
 def _operation_entry(operation: Operation) -> dict[str, Any]:
-    function = function_path(operation)
-    return {
+    ends = operation.magnitude_range
+    entry: dict[str, Any] = {
         "name": operation.name,
-        "magnitude_range": (
-            None
-            if operation.magnitude_range is None
-            else list(operation.magnitude_range)
-        ),
+        "magnitude_range": None if ends is None else list(ends),
         "unit": operation.unit,
         "identity": operation.identity,
         "signed": operation.signed,
-        **(
-            {"interpolation": "bilinear"}
-            if operation.interpolation == "bilinear"
-            else {}
-        ),
-        **({} if function is None else {"function": function}),
-        **({} if operation.stage == WALK else {"stage": operation.stage}),
     }
+    if operation.interpolation == "bilinear":
+        entry["interpolation"] = "bilinear"
+    function = function_path(operation)
+    if function is not None:
+        entry["function"] = function
+    if operation.stage != WALK:
+        entry["stage"] = operation.stage
+    return entry
 
 
 @contextlib.contextmanager
@@ -234,19 +199,13 @@ def problem_of(error: Exception) -> str:
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Return the content of a file as arguments of Schedule. Raises one of MALFORMED if
-    the file breaks the format.
+    """The content of a file as arguments of Schedule.
+
+    Raises:
+        Exception: one of MALFORMED, if the file breaks the format.
     """
-    content = json.loads(text)
-    if isinstance(content, dict) and content.get("version") == 1:
-        content = {
-            "spread": 0.0,
-            **content,
-            "version": 2,
-            "space": {"searches_count": False, **content["space"]},
-        }
-    file = ScheduleFile.model_validate(content)
-    n_walk = sum(one.stage == WALK for one in file.space.operations)
+    file = ScheduleFile.model_validate(json.loads(text))
+    n_walk = sum(entry.stage == WALK for entry in file.space.operations)
     if file.space.copies * n_walk > len(file.hyperparameters):
         # Check before making the space, which takes long for a million copies.
         raise ScheduleError("hyperparameters must name every copy of every operation")
@@ -259,9 +218,8 @@ def parse(text: str) -> dict[str, Any]:
             Hyperparameter(**entry.model_dump()) for entry in file.space.regularizers
         ),
     )
-    for one in space.regularizers:
-        if one.name not in {*FORMER, FORMER_HOLES}:
-            find_regularizer(one.group)
+    for hyperparameter in space.regularizers:
+        find_regularizer(hyperparameter.group)
     if file.hyperparameters != list(space.names):
         raise ScheduleError(
             f"hyperparameters must be the space's {space.n} names, {space.names[0]}"
@@ -271,107 +229,52 @@ def parse(text: str) -> dict[str, Any]:
         raise ScheduleError(
             f"epochs is {file.epochs}, but values has {len(file.values)} rows"
         )
-    values, spread = (
-        np.array(rows, dtype=np.float64) for rows in (file.values, file.spread)
-    )
-    if {*FORMER, FORMER_HOLES} & {*space.names} and values.shape == (
-        file.epochs,
-        space.n,
-    ):
-        space, values, spread = _with_operations(space, values, spread)
     return {
         "space": space,
-        "values": values,
+        "values": np.array(file.values, dtype=np.float64),
         "fill": tuple(file.fill),
         "provenance": file.provenance,
-        "spread": spread,
+        "spread": np.array(file.spread, dtype=np.float64),
     }
-
-
-def _with_operations(
-    space: SearchSpace, values: np.ndarray, spread: np.ndarray
-) -> tuple[SearchSpace, np.ndarray, np.ndarray]:
-    """Replace the regularizers in FORMER by operations, each with probability 1 and
-    without spread.
-    """
-    columns = dict(zip(space.names, values.T, strict=True))
-    # A single number is the spread of the policy.
-    names = space.names if spread.ndim else space.names[: space.n_of_policy]
-    widths = dict(zip(names, np.broadcast_to(spread, values.shape).T, strict=False))
-    nothing, known = (
-        np.zeros(len(values)),
-        {one.name: one for one in space.regularizers},
-    )
-    operations = [*space.operations]
-    for old, (name, factor) in FORMER.items():
-        if (one := known.pop(old, None)) is not None:
-            magnitude, high = factor * columns[old], factor * one.high
-            if name == "Erase":
-                share = factor * columns[old].round() / one.high
-                covered = columns.get(FORMER_HOLES, nothing + 1).round() * share**2
-                magnitude, high = (
-                    np.clip(
-                        2 * covered - SMALLEST_SHARE,
-                        SMALLEST_SHARE * (covered > 0),
-                        1.0,
-                    ),
-                    1.0,
-                )
-            operations.append(STAGED[name].with_range((one.low, high)))
-            columns |= {
-                f"{name}.probability": nothing + 1,
-                f"{name}.magnitude": magnitude,
-            }
-    known.pop(FORMER_HOLES, None)
-    changed = dataclasses.replace(
-        space, operations=tuple(operations), regularizers=tuple(known.values())
-    )
-    rows = [
-        [one.get(name, nothing) for name in changed.names] for one in (columns, widths)
-    ]
-    return changed, np.stack(rows[0], axis=1), np.stack(rows[1], axis=1)
 
 
 def _operation(row: OperationEntry) -> Operation:
     """The operation of an entry, with the range in the file. Any other difference in
     meaning is an error.
     """
-    own = (
+    remedy = (
         f"; register {row.function or 'your own'} with hba.register_operation"
         " (commands: --operations-file FILE.py)"
     )
     try:
-        known = find_operation(row.name).with_interpolation(row.interpolation)
+        operation = find_operation(row.name).with_interpolation(row.interpolation)
     except SettingsError as error:
-        raise ScheduleError(f"{error}{own}") from None
-    entry = _operation_entry(known)
+        raise ScheduleError(f"{error}{remedy}") from None
+    entry = _operation_entry(operation)
     if row.function is not None and "function" not in entry:
-        raise ScheduleError(f"operation {row.name} is not hba's own{own}")
+        raise ScheduleError(f"operation {row.name} is not hba's own{remedy}")
     # A function may have moved, and the file has its own range.
-    same, given = (
-        one.model_dump(exclude={"magnitude_range", "function"})
-        for one in (OperationEntry(**entry), row)
-    )
-    if same != given or (known.magnitude_range is None) != (
-        row.magnitude_range is None
+    excluded = {"magnitude_range", "function"}
+    expected = OperationEntry(**entry).model_dump(exclude=excluded)
+    has_range = row.magnitude_range is not None
+    if (
+        row.model_dump(exclude=excluded) != expected
+        or (operation.magnitude_range is not None) != has_range
     ):
         raise ScheduleError(f"operation {row.name} must be like {json.dumps(entry)}")
-    return (
-        known
-        if row.magnitude_range is None
-        else known.with_range((row.magnitude_range[0], row.magnitude_range[1]))
-    )
+    if row.magnitude_range is None:
+        return operation
+    first, last = row.magnitude_range
+    return operation.with_range((first, last))
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON schema of versions 2 to 4: keys, types and choices. Schedule.load checks
-    shapes and ranges.
-    """
-    title = {
+    """The JSON schema: keys, types, choices. Schedule.load checks shapes and ranges."""
+    return {
+        **ScheduleFile.model_json_schema(),
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A schedule of hba",
     }
-    return {**ScheduleFile.model_json_schema(), **title}
 
 
 if __name__ == "__main__":

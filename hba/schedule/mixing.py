@@ -16,8 +16,8 @@ from hba.errors import SettingsError
 from hba.operations.operation import check_images
 from hba.policy.space import SearchSpace
 from hba.schedule.transform import FollowsSchedule
-from hba.utils.devices import usual_types
 from hba.utils.settings import whole_number
+from hba.utils.tensors import usual_types
 
 COLUMNS = (
     "Mixup.probability",

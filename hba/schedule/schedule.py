@@ -19,9 +19,9 @@ from hba.policy.space import SearchSpace
 from hba.schedule.file import parse, reading, written
 from hba.schedule.mixing import BatchTransform
 from hba.schedule.transform import PolicyTransform
-from hba.utils.devices import usual_types
 from hba.utils.files import read_text, write_text
 from hba.utils.settings import COLOR_RULE, is_color, whole_number
+from hba.utils.tensors import usual_types
 from hba.utils.text import first_of, unknown
 
 

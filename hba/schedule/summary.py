@@ -34,7 +34,6 @@ from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES, of_row, randaugment, started
 from hba.regularization.groups import find_regularizer
 from hba.regularization.regularizer import Hyperparameter
-from hba.schedule.file import FORMER_GROUPS
 from hba.schedule.schedule import Schedule
 from hba.utils.text import first_of, number_of
 
@@ -177,8 +176,6 @@ def start_logits(schedule: Schedule) -> Tensor | None:
     """
     settings: Any = schedule.provenance.get("settings")
     try:
-        if not FORMER_GROUPS.isdisjoint(settings.get("tune", ())):
-            return None
         if (start := settings.get("init_from")) is not None:
             found = of_row(schedule.space, start["values"])
         elif settings.get("init") == "randaugment":

@@ -17,11 +17,11 @@ from hba.operations.apply import color_for, fill_for
 from hba.packed import apply_to_all, apply_to_pil
 from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
 from hba.policy.module import check_range
-from hba.policy.single_image import draw_for_one, plain_row
+from hba.policy.player import SharedNumber, draw_for_one
+from hba.policy.single_image import plain_row
 from hba.schedule.annotations import ANNOTATIONS, moved, unmovable
-from hba.utils.devices import usual_types
 from hba.utils.settings import number, whole_number
-from hba.utils.shared_number import SharedNumber
+from hba.utils.tensors import usual_types
 
 IMAGE_FORMS = (
     "images must be PIL images of mode L or RGB, uint8 NumPy arrays (H, W), (H, W, 1)"

@@ -11,7 +11,7 @@ from torch import Tensor
 from hba.distributed.collectives import all_gather, local_shard
 from hba.schedule.mixing import Mixing
 from hba.tasks import MixedLabels
-from hba.utils.devices import whole_numbers
+from hba.utils.tensors import whole_numbers
 
 
 def mix(

@@ -1,31 +1,26 @@
-"""Devices by name, versions and hardware, constants per device, and memory errors."""
+"""Devices by name, versions and hardware, and memory errors."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import platform
 import re
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version as installed_version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 from hba.errors import RunError, SettingsError
+from hba.utils.tensors import usual_types
 
 # Modules that only declare a constant are imported without torch, which takes seconds.
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
 
 VERSION = "0.1.0"
 """The version of this library; pyproject.toml reads it from here."""
-PRECISION = "float32"
-"""Of all that hba computes, by its name in torch."""
 PACKAGES = ("torch", "torchvision", "kornia", "numpy", "pillow", "scikit-learn")
 """Packages whose versions `environment` reports."""
-
-Make = TypeVar("Make", bound=Callable[..., Any])
 
 
 def check_device_name(name: str) -> str:
@@ -105,35 +100,6 @@ def explained_memory_errors() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def usual_types() -> Iterator[None]:
-    """PRECISION and the CPU as PyTorch's defaults, and no autocast.
-
-    This holds whatever the caller has set; then it is as before.
-    """
-    import torch
-
-    # torch.get_default_device takes several times as long, which counts for single
-    # images.
-    probe = torch.empty(0)
-    precision = getattr(torch, PRECISION)
-    cast_on = [
-        device_type
-        for device_type in ("cpu", "cuda")
-        if torch.is_autocast_enabled(device_type)
-    ]
-    if probe.dtype == precision and probe.device.type == "cpu" and not cast_on:
-        yield
-        return
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(torch.device("cpu"))
-        for device_type in cast_on:
-            stack.enter_context(torch.autocast(device_type, enabled=False))
-        stack.callback(torch.set_default_dtype, probe.dtype)
-        torch.set_default_dtype(precision)
-        yield
-
-
-@contextlib.contextmanager
 def own_state() -> Iterator[None]:
     """The same, with gradients and outside of inference mode.
 
@@ -143,47 +109,6 @@ def own_state() -> Iterator[None]:
 
     with usual_types(), torch.inference_mode(False), torch.enable_grad():
         yield
-
-
-def device_constant(make: Make) -> Make:
-    """Cache the results of a function by its arguments.
-
-    A compiled program has its own results.
-
-    Args:
-        make: the function. Its arguments must be hashable.
-    """
-    cached: dict[tuple[Hashable, ...], Any] = {}
-
-    @functools.wraps(make)
-    def constant(*arguments: Hashable) -> Any:
-        import torch
-
-        # Checked first: a compiler that looked into the cache would trace the hashes of
-        # all arguments in it.
-        is_compiling = torch.compiler.is_compiling()
-        if not is_compiling and arguments in cached:
-            return cached[arguments]
-        # A tensor that is made in inference mode stays an inference tensor.
-        with torch.inference_mode(False):
-            value = make(*arguments)
-        # A tensor that a CUDA graph records has no content yet.
-        is_capturing = (
-            torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
-        )
-        if not (is_compiling or is_capturing):
-            cached[arguments] = value
-        return value
-
-    return cast(Make, constant)
-
-
-@device_constant
-def whole_numbers(count: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """0, 1, ..., count - 1, shape (count,). Must not be changed in place."""
-    import torch
-
-    return torch.arange(count, dtype=dtype, device=device)
 
 
 def environment(device: torch.device) -> dict[str, Any]:

@@ -5,7 +5,6 @@ Modules are saved by their state_dict, without the buffers that are registered w
 persistent=False.
 """
 
-import copy
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -15,8 +14,6 @@ from torch import Tensor, nn
 
 PLAIN = (bool, int, float, str, type(None))
 """Types that are saved as they are, also in lists and mappings."""
-OLD_KEY = "buffers that state_dict leaves out"
-"""Entry of older files beside those of a state_dict."""
 
 
 def snapshot(record: Any) -> dict[str, Any]:
@@ -112,10 +109,6 @@ def _fill(value: Any, stored: Any) -> None:
         for key, item in value.items():
             _fill(item, stored[key])
     elif hasattr(value, "state_dict"):
-        # copy.copy keeps the metadata of PyTorch's state_dict, such as the versions of
-        # layers.
-        state = copy.copy(stored)
-        state.pop(OLD_KEY, None)
-        value.load_state_dict(state)
+        value.load_state_dict(stored)
     else:
         restore(value, stored)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from each import each
 from search_problems import SELF_TUNING
 from search_steps import (
     algorithm_of,
@@ -112,7 +111,7 @@ def test_every_image_has_its_own_lambda_in_policy_and_network_alike(
     assert math.isclose(noise.std().item(), 0.7, rel_tol=0.03)
 
 
-@each("name", RESPONSES)
+@pytest.mark.parametrize("name", RESPONSES)
 def test_a_training_step_is_one_of_sgd_along_those_gradients(name: str) -> None:
     problem, state = begin_responding(
         response=name, weight_decay=0.0, learning_rate=0.1
@@ -140,7 +139,7 @@ def test_a_training_step_is_one_of_sgd_along_those_gradients(name: str) -> None:
         )
 
 
-@each("algorithm", SELF_TUNING)
+@pytest.mark.parametrize("algorithm", SELF_TUNING)
 def test_every_layer_answers_the_last_one_too(algorithm: str) -> None:
     problem, state = begun(algorithm=algorithm)
     plain = state.to_module()

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
-from each import each
 from opened_images import record_images
 from PIL import Image
 from search_problems import (
@@ -260,7 +259,7 @@ def several_labels() -> SearchData:
     return SearchData("several", NAMES, two_sides(40, seed=0), two_sides(16, seed=1))
 
 
-@each("algorithm", ["hba", "joint", "lookahead", "population"])
+@pytest.mark.parametrize("algorithm", ["hba", "joint", "lookahead", "population"])
 def test_every_algorithm_searches_and_measures_as_scikit_learn_does(
     algorithm: str,
 ) -> None:
@@ -288,7 +287,7 @@ def test_every_algorithm_searches_and_measures_as_scikit_learn_does(
     assert result.metrics[-1]["val_loss"] == pytest.approx(expected.item(), rel=1e-4)
 
 
-@each("draws", [1, 3])
+@pytest.mark.parametrize("draws", [1, 3])
 def test_a_reward_on_a_linear_network_has_its_closed_form(draws: int) -> None:
     """The gradient of the loss of an image x is (sigma(z) - y) / classes times x."""
     generator = torch.Generator().manual_seed(0)

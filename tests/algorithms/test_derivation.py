@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from each import each
 from search_steps import algorithm_of, begun_as_in_the_paper, respond_at_random, step
 from torch import Tensor, nn
 
@@ -183,7 +182,7 @@ def test_algorithm_3_copies_the_best_member_and_then_disturbs_every_one() -> Non
     assert torch.equal(plain.get_parameter("conv.weight"), weights["conv.weight"])
 
 
-@each("algorithm_name", ["population", "hyper-population"])
+@pytest.mark.parametrize("algorithm_name", ["population", "hyper-population"])
 def test_a_population_that_does_not_divide_the_batch_is_one_line(
     algorithm_name: str,
 ) -> None:

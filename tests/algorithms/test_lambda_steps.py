@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from each import each
 from own_operations import DARKEN, GAMMA
 from search_problems import seeded
 from search_steps import (
@@ -36,9 +35,11 @@ from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES, randaugment, search_space
 
 
-@each("algorithm", ["hba", "lookahead"])
+@pytest.mark.parametrize("algorithm", ["hba", "lookahead"])
 # Three steps are an epoch, and a lambda step comes after every T_train.
-@each(("warm_up_epochs", "train_steps", "first"), [(0, 2, 2), (1, 1, 4), (1, 3, 6)])
+@pytest.mark.parametrize(
+    ("warm_up_epochs", "train_steps", "first"), [(0, 2, 2), (1, 1, 4), (1, 3, 6)]
+)
 def test_lambda_stays_until_the_warm_up_is_over(
     algorithm: str, warm_up_epochs: int, train_steps: int, first: int
 ) -> None:
@@ -84,7 +85,9 @@ def columns(row: Tensor, space: SearchSpace) -> set[str]:
     }
 
 
-@each("space", [*SPACES.values(), SearchSpace(copies=1)], ids=[*SPACES, "one copy"])
+@pytest.mark.parametrize(
+    "space", [*SPACES.values(), SearchSpace(copies=1)], ids=[*SPACES, "one copy"]
+)
 def test_each_coordinate_moves_one_kind_of_number_of_one_kind_of_operation(
     space: SearchSpace,
 ) -> None:
@@ -117,8 +120,8 @@ def test_each_coordinate_moves_one_kind_of_number_of_one_kind_of_operation(
     )
 
 
-@each("space", [*SPACES.values(), OWN], ids=[*SPACES, "own"])
-@each(
+@pytest.mark.parametrize("space", [*SPACES.values(), OWN], ids=[*SPACES, "own"])
+@pytest.mark.parametrize(
     "start",
     [randaugment, lambda space: space.initial(0.5)],
     ids=["randaugment", "middle"],
@@ -178,10 +181,7 @@ def test_shared_coordinates_go_by_adam_along_the_sum_of_their_gradients() -> Non
     rows = directions(space, CPU)
     generator = seeded(0)
     offsets = torch.zeros(len(rows), requires_grad=True)
-    log_spread = torch.zeros((), requires_grad=True)
-    strength = SharedDirections(
-        offsets, log_spread, Adam([offsets, log_spread], lr=rate, betas=betas)
-    )
+    strength = SharedDirections(offsets, Adam([offsets], lr=rate, betas=betas))
     gradients = [torch.randn(space.n, generator=generator) for _ in range(5)]
     lam = torch.zeros(space.n)
     for gradient in gradients:
@@ -218,8 +218,8 @@ def test_the_step_ends_where_its_gradient_and_its_length_balance() -> None:
     assert not torch.allclose(moved, lam)
 
 
-@each("optimizer", ["adam", "rmsprop"])
-@each("shared", [0.0, 0.1])
+@pytest.mark.parametrize("optimizer", ["adam", "rmsprop"])
+@pytest.mark.parametrize("shared", [0.0, 0.1])
 def test_lambda_comes_to_rest_where_rewards_and_pull_are_equal(
     shared: float, optimizer: str
 ) -> None:

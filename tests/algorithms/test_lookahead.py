@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from each import each
 from former_default import FORMER
 from search_problems import seeded
 from search_steps import (
@@ -157,7 +156,7 @@ def test_a_network_with_a_frozen_layer_is_judged_by_what_it_trains() -> None:
     )
 
 
-@each("draws", [1, 3])
+@pytest.mark.parametrize("draws", [1, 3])
 def test_a_lambda_step_follows_the_validation_losses_after_real_steps_on_every_image(
     draws: int,
 ) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
-from each import each
 from search_steps import is_response, respond_at_random
 from torch import Tensor, nn
 
@@ -147,7 +146,7 @@ def test_the_papers_response_is_one_loss_with_every_image_at_its_own_weights() -
         torch.testing.assert_close(gradient, parameters[name.rpartition(".")[2]].grad)
 
 
-@each("learn", APART)
+@pytest.mark.parametrize("learn", APART)
 def test_the_current_weights_learn_from_the_loss_at_the_center_alone(
     learn: Gradients,
 ) -> None:
@@ -199,7 +198,7 @@ def perturb(
     return logits, loss
 
 
-@each("training", [True, False])
+@pytest.mark.parametrize("training", [True, False])
 def test_the_linearized_logits_change_as_central_differences_say(
     training: bool,
 ) -> None:

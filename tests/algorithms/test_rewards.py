@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from each import each
 from search_problems import SMALL_SETTINGS, small_data
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -84,7 +83,7 @@ def network_rewards(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     )  # type: ignore[return-value]
 
 
-@each("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_differences_tell_images_apart_as_the_derivatives_do(
     dtype: torch.dtype,
 ) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from each import each
 from search_problems import seeded
 from search_steps import algorithm_of, begun, space_of
 from torch import Tensor, nn
@@ -26,7 +25,7 @@ SIGMAS = 5.0
 WITHOUT_MAGNITUDES = ("Invert", "AutoContrast", "Equalize")
 
 
-@each("searches_count", [False, True])
+@pytest.mark.parametrize("searches_count", [False, True])
 def test_the_score_is_the_derivative_of_the_log_probability_of_what_was_drawn(
     searches_count: bool,
 ) -> None:
@@ -136,7 +135,7 @@ def assert_mean(samples: Tensor, expected: Tensor) -> None:
     assert (expected.abs().max() > 2 * SIGMAS * errors).all()
 
 
-@each(
+@pytest.mark.parametrize(
     ("logits", "count_probabilities"),
     [((0.4, -1.0, 1.5), (0.2, 0.3, 0.5)), ((-2.0, 0.0, 2.0), (0.0, 1.0))],
 )
@@ -171,7 +170,7 @@ def test_its_mean_is_the_gradient_of_the_exactly_expected_reward(
 N_DRAWS = 40_000
 
 
-@each("p", [[0.8, 0.6, 0.3], [1.0, 0.0], [0.0, 0.9, 0.9]])
+@pytest.mark.parametrize("p", [[0.8, 0.6, 0.3], [1.0, 0.0], [0.0, 0.9, 0.9]])
 def test_k_is_drawn_by_breaking_sticks(p: list[float]) -> None:
     operations = (OPERATIONS["Rotate"], OPERATIONS["Invert"])
     space = SearchSpace(operations, 2, (1.0, *[0.0] * len(p)), searches_count=True)
@@ -187,7 +186,7 @@ def test_k_is_drawn_by_breaking_sticks(p: list[float]) -> None:
     assert ((draw.slots >= 0).sum(1) <= walk.count[:, 0]).all()
 
 
-@each(
+@pytest.mark.parametrize(
     "space",
     [SearchSpace(), search_space(searches_count=True)],
     ids=["fixed K", "searched K"],

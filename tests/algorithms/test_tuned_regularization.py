@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from each import each
 from search_problems import SMALL_SETTINGS, small_data
 from search_steps import (
     algorithm_of,
@@ -59,7 +58,7 @@ def begun_with(tune: str, **settings: Any) -> tuple[Any, Any]:
     return begun(space_of(tune), network=network(), **{**always, **settings})
 
 
-@each("response", ["centered", "separate", "linearized"])
+@pytest.mark.parametrize("response", ["centered", "separate", "linearized"])
 def test_a_tuned_weight_decay_without_noise_is_that_of_sgd(response: str) -> None:
     problem, state = begun_with("weight-decay", response=response, learning_rate=0.05)
     images, labels = state.train_stream.next()
@@ -126,7 +125,7 @@ def test_weights_answer_weight_decay_alone_if_nothing_else_acts_through_them() -
     assert not response[:, ~is_tuned_through_them].any()
 
 
-@each("draws", [1, 3])
+@pytest.mark.parametrize("draws", [1, 3])
 def test_joint_moves_each_hyperparameter_by_its_own_gradient(draws: int) -> None:
     """Again, slowly: the gradient of every image apart, and the hypergradient."""
     settings = {
@@ -202,7 +201,7 @@ def test_where_nothing_acts_on_images_joint_is_the_hypergradient_alone() -> None
     assert torch.equal(*ends)
 
 
-@each(
+@pytest.mark.parametrize(
     ("settings", "message"),
     [
         (

@@ -46,16 +46,10 @@ def test_every_command_is_listed_and_has_help_and_so_has_every_baseline() -> Non
     assert {*BASELINES} <= {*explained}
 
 
-@pytest.mark.parametrize(
-    ("command", "most"), [("search", 20), ("evaluate", 20), ("search-text", 20)]
-)
-def test_help_lists_few_options_and_help_all_at_most_63(
-    command: str, most: int
-) -> None:
+@pytest.mark.parametrize("command", ["search", "evaluate", "search-text"])
+def test_help_lists_common_options_and_help_all_more(command: str) -> None:
     common = options_in(command, "--help")
     everything = options_in(command, "--help-all")
-    assert len(common) <= most
-    assert len(everything) <= 63
     assert set(common) < set(everything) | {"--budget"}
     shown = {option_of(name).removesuffix("-seconds") for name in COMMON[command]}
     assert set(common) == shown | {"-h", "--help-all"}
@@ -76,7 +70,6 @@ def test_help_after_an_algorithm_lists_its_options_with_its_defaults() -> None:
             "--algorithm",
             "--help-all",
         }
-        assert len(shown) <= 60
     assert shown["--warm-up-epochs"].endswith(
         f"[default: {ALGORITHMS['delta-stn'].model_fields['warm_up_epochs'].default}]"
     )

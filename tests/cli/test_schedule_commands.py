@@ -227,7 +227,7 @@ def test_apply_draws_what_the_seed_decides_on_some_images_of_a_folder(
     assert drawn == [(1, 6, 12), (0, 1, 40), (1, 4, 12), (1, 1, 12)]
 
 
-def test_export_writes_a_file_beside_the_schedule_and_checks_it(tmp_path: Path) -> None:
+def test_export_writes_a_file_beside_the_schedule(tmp_path: Path) -> None:
     path = tmp_path / "my-run" / "policy.json"
     schedule = small_schedule()
     schedule.save(path)
@@ -264,12 +264,8 @@ def test_export_writes_a_file_beside_the_schedule_and_checks_it(tmp_path: Path) 
     )
     assert "Mixup" not in Path("timm_policy.py").read_text(encoding="utf-8")
     path.rename(path.with_name("2024 run.json"))
-    make_images(Path("images"), 1)
-    lines = said(
-        "export", "my-run/2024 run.json", "--to", "torchvision", "--check", "images"
-    )
+    said("export", "my-run/2024 run.json", "--to", "torchvision")
     assert all(file.stem.isidentifier() for file in path.parent.glob("*.py"))
-    assert [row[2:] for row in rows_in(lines)] == [["0", "0"]] * 2
 
 
 def test_import_converts_schedules_of_other_programs() -> None:

@@ -104,7 +104,7 @@ def test_parts_must_fit_the_class_names_and_each_other() -> None:
         (("a", "b"), LabelledImages(BYTES, LABELS - 1), data, "-1"),
         (("a", "b"), data, LabelledImages(BYTES[:0], LABELS[:0]), "val images"),
         (("a", "b"), data, LabelledImages(BYTES[:, :, :4], LABELS), "shape"),
-        (("a", "b"), data, matrix, "matrix"),
+        (("a", "b"), data, matrix, "multi-label"),
         (("a", "b", "c"), matrix, matrix, "3 class names"),
         (("a", "b"), matrix, LabelledImages(BYTES, MATRIX * 0), "val images"),
         (("a", "b"), BYTES, data, "train images"),

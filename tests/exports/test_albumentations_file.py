@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import hba
 from hba.errors import HbaWarning
-from hba.exports.albumentations_file import FORMAT, GUARDS, row_of, transform_of
+from hba.exports.albumentations_file import FORMAT, GUARDS, row_of, transforms_of
 from hba.operations import OPERATIONS
 from hba.policy.draw import Floats, draw_steps, draw_with_trace, mean_probabilities
 from hba.policy.space import SearchSpace
@@ -132,7 +132,7 @@ def test_operations_differ_from_pil_s_as_documented() -> None:
                 pictures(), {magnitude, -magnitude} if operation.signed else {magnitude}
             ):
                 color = fill if image.mode == "RGB" else fill[:1]
-                leaf = {**transform_of(operation, signed, color), "p": 1.0}
+                leaf = {**transforms_of(operation, signed, color)[0], "p": 1.0}
                 found = albumentations.from_dict(
                     {"__version__": FORMAT, "transform": leaf}
                 )(image=np.array(image))

@@ -15,8 +15,7 @@ from torch import Tensor
 
 import hba
 from hba.errors import SettingsError
-from hba.exports.albumentations_file import FORMAT, GUARDS
-from hba.exports.albumentations_stages import transforms_up_to
+from hba.exports.albumentations_file import FORMAT, GUARDS, transforms_of
 from hba.operations import STAGED
 from hba.policy.space import SearchSpace
 from hba.schedule.library import policy_names
@@ -105,7 +104,7 @@ def both(name: str, magnitude: float, n: int = 2000) -> tuple[np.ndarray, np.nda
     albumentations = pytest.importorskip("albumentations")
     leaves = [
         {**one, "p": 1.0}
-        for one in transforms_up_to(STAGED[name], magnitude, (0, 0, 0), SIDE)
+        for one in transforms_of(STAGED[name], magnitude, (0, 0, 0), SIDE)
     ]
     one_of = {"__class_fullname__": "OneOf", "transforms": leaves, "p": 1.0}
     pipeline = seeded(

@@ -24,7 +24,11 @@ def test_the_published_schema_is_that_of_the_reader_and_fits_what_is_written() -
         validator.validate(
             json.loads(hba.export(schedule_of("K searched", spread), "json"))
         )
-    for name in ("schedule-v2.json", "schedule-v3.json"):
+    for name in (
+        "schedule-count.json",
+        "schedule-regularizers.json",
+        "schedule-stages.json",
+    ):
         validator.validate(
             json.loads((ROOT / "tests" / "golden" / name).read_text(encoding="utf-8"))
         )

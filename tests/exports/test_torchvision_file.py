@@ -239,10 +239,10 @@ def test_operations_of_your_own_are_imported_from_their_module(
     )
 
 
-def test_a_file_holds_what_it_uses_and_provenance_stays_words() -> None:
-    for to, name in (("torchvision", "ImageEnhance"), ("kornia", "def equalize")):
-        assert name in hba.export("digits", to)
-        assert name not in hba.export(schedule_of("one slot"), to)
+def test_a_file_holds_modules_that_it_uses_and_provenance_stays_words() -> None:
+    for to in ("torchvision", "kornia"):
+        assert "def elastic(" in hba.export(schedule_of("stages"), to)
+        assert "def elastic(" not in hba.export(schedule_of("one slot"), to)
     provenance = {
         "algorithm": 'lookahead"""\nimport os',
         "dataset": "C:\\Users\\ümlaut",

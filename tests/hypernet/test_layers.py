@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from each import each
 from torch import Tensor, nn
 
 from hba.hypernet.layers import HyperBatchNorm2d, HyperLayer, HyperLinear, LambdaContext
@@ -118,7 +117,7 @@ def layer_at(hyper: Any, make: Callable[[], nn.Module], lam: Tensor) -> nn.Modul
     return layer
 
 
-@each(("make", "shape"), MAP_CASES)
+@pytest.mark.parametrize(("make", "shape"), MAP_CASES)
 def test_each_image_gets_the_ordinary_layer_of_its_own_lambda(
     make: Callable[[], nn.Module], shape: tuple[int, ...]
 ) -> None:
@@ -131,7 +130,7 @@ def test_each_image_gets_the_ordinary_layer_of_its_own_lambda(
     torch.testing.assert_close(run(hyper, x, lam), expected)
 
 
-@each(("make", "shape"), ALL_CASES)
+@pytest.mark.parametrize(("make", "shape"), ALL_CASES)
 def test_a_new_hyper_layer_is_the_layer_it_replaces_whatever_lambda_is(
     make: Callable[[], nn.Module], shape: tuple[int, ...]
 ) -> None:
@@ -151,8 +150,8 @@ GRADIENT_CASES = [
 ]
 
 
-@each("per_image", [True, False])
-@each(("make", "shape"), GRADIENT_CASES)
+@pytest.mark.parametrize("per_image", [True, False])
+@pytest.mark.parametrize(("make", "shape"), GRADIENT_CASES)
 def test_gradients_of_lambda_images_and_parameters_equal_finite_differences(
     make: Callable[[], nn.Module], shape: tuple[int, ...], per_image: bool
 ) -> None:
@@ -173,8 +172,8 @@ def test_gradients_of_lambda_images_and_parameters_equal_finite_differences(
     assert torch.autograd.gradcheck(output, (x, lam, *values), fast_mode=True)
 
 
-@each("training", [True, False])
-@each(("make", "shape"), ALL_CASES)
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(("make", "shape"), ALL_CASES)
 def test_plain_is_an_ordinary_layer_with_equal_output(
     make: Callable[[], nn.Module], shape: tuple[int, ...], training: bool
 ) -> None:

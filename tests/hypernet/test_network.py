@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from each import each
 from timm.layers.norm_act import BatchNormAct2d
 from timm.layers.std_conv import StdConv2d
 from torch import Tensor, nn
@@ -87,7 +86,7 @@ def hyper_names(network: nn.Module) -> list[str]:
     ]
 
 
-@each("sharing", STRATEGIES)
+@pytest.mark.parametrize("sharing", STRATEGIES)
 def test_exactly_the_layers_of_the_strategy_are_replaced_each_by_its_kind(
     sharing: str,
 ) -> None:
@@ -100,8 +99,8 @@ def test_exactly_the_layers_of_the_strategy_are_replaced_each_by_its_kind(
         assert type(after) is expected, name
 
 
-@each("training", [True, False])
-@each("sharing", STRATEGIES)
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("sharing", STRATEGIES)
 def test_at_the_start_the_output_is_the_models_whatever_lambda_is(
     sharing: str, training: bool
 ) -> None:
@@ -114,7 +113,7 @@ def test_at_the_start_the_output_is_the_models_whatever_lambda_is(
         torch.testing.assert_close(hyper(x, lam), expected, rtol=1e-4, atol=1e-5)
 
 
-@each("sharing", STRATEGIES)
+@pytest.mark.parametrize("sharing", STRATEGIES)
 def test_plain_is_an_ordinary_network_with_the_output_at_lambda(sharing: str) -> None:
     hyper = trained(sharing)
     x = randn(BATCH, 3, 12, 12)
@@ -126,8 +125,8 @@ def test_plain_is_an_ordinary_network_with_the_output_at_lambda(sharing: str) ->
     assert not torch.allclose(hyper(x, lam), hyper(x, -lam), rtol=1e-2)
 
 
-@each("per_image", [False, True])
-@each("sharing", STRATEGIES)
+@pytest.mark.parametrize("per_image", [False, True])
+@pytest.mark.parametrize("sharing", STRATEGIES)
 def test_the_gradient_of_the_validation_loss_equals_central_differences(
     sharing: str, per_image: bool
 ) -> None:
@@ -175,8 +174,8 @@ def test_the_gradient_of_a_two_parameter_quadratic_is_the_closed_form() -> None:
     )
 
 
-@each("mode", ["train", "eval"])
-@each("sharing", STRATEGIES)
+@pytest.mark.parametrize("mode", ["train", "eval"])
+@pytest.mark.parametrize("sharing", STRATEGIES)
 def test_the_first_order_is_the_derivative_of_the_output_at_the_center(
     sharing: str, mode: str
 ) -> None:
@@ -236,8 +235,8 @@ class PReLU(nn.PReLU):
         super().__init__()
 
 
-@each("training", [True, False])
-@each(
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(
     "settings",
     [{}, {"drop_layer": nn.Dropout}, {"apply_act": False}, {"act_layer": PReLU}],
 )
@@ -280,7 +279,7 @@ REFUSED = [
 ]
 
 
-@each(("layer", "sharing"), REFUSED)
+@pytest.mark.parametrize(("layer", "sharing"), REFUSED)
 def test_a_layer_with_a_function_of_its_own_is_refused_by_its_name(
     layer: nn.Module, sharing: str
 ) -> None:
@@ -303,7 +302,7 @@ EXPECTED = {
 }
 
 
-@each("sharing", SHARING)
+@pytest.mark.parametrize("sharing", SHARING)
 def test_frozen_layers_are_no_hyper_layers_and_never_move(sharing: str) -> None:
     model = make()
     for name, parameter in model.named_parameters():

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from each import each
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
@@ -52,7 +51,7 @@ def test_each_image_loses_its_own_share_and_keeps_its_mean() -> None:
         torch.testing.assert_close(row[row != 0].unique(), 1 / (1 - rate)[None])
 
 
-@each(
+@pytest.mark.parametrize(
     ("dropout", "shape"),
     [
         (nn.Dropout1d(0.0), (BATCH, 5, 7)),
@@ -113,7 +112,7 @@ class Layers(nn.Module):
         )
 
 
-@each("sharing", ["first-bn", "conv", "conv+bn", "all"])
+@pytest.mark.parametrize("sharing", ["first-bn", "conv", "conv+bn", "all"])
 def test_the_squared_norm_is_that_of_the_weights_of_each_image(sharing: str) -> None:
     generator = torch.Generator().manual_seed(0)
     hypernetwork = HyperNetwork(Layers(), N, sharing, generator).double()

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from each import each
 from torch import Tensor, nn
 
 from hba.errors import SettingsError
@@ -62,7 +61,7 @@ GIANTS = (
 SMALL_SHAKEN = ("shake-shake-26-2x4d", "pyramidnet-11-6", "pyramidnet-20-12")
 
 
-@each(
+@pytest.mark.parametrize(
     "name",
     [*(name for name in MODELS if name not in GIANTS), *SMALL_SHAKEN, "wrn-16-4"],
 )
@@ -84,7 +83,7 @@ SEEDED = (
 )
 
 
-@each("name", SEEDED)
+@pytest.mark.parametrize("name", SEEDED)
 def test_the_seed_alone_decides_the_weights(name: str) -> None:
     torch.manual_seed(1)
     first = weights(build_model(name, 3, seed=5))
@@ -93,7 +92,7 @@ def test_the_seed_alone_decides_the_weights(name: str) -> None:
     assert not torch.equal(weights(build_model(name, 3, seed=6)), first)
 
 
-@each("name", ["resnet-34", "WRN-40-2", "wrn-16-4-dropout", ""])
+@pytest.mark.parametrize("name", ["resnet-34", "WRN-40-2", "wrn-16-4-dropout", ""])
 def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(SettingsError, match="unknown model") as raised:
         build_model(name, 3, seed=0)
@@ -139,7 +138,7 @@ the input; 8, 16, 4 and 3 of the last ones (Delta-STN, 5.1 and 5.2).
 """
 
 
-@each("name", SITES)
+@pytest.mark.parametrize("name", SITES)
 def test_dropout_stands_where_the_papers_have_it(name: str) -> None:
     with torch.device("meta"):
         network = find_model(name)(5)

@@ -17,7 +17,6 @@ import pytest
 import timm
 import torch
 import torch.nn.functional as F
-from each import each
 from pretrained_networks import (
     CLASSES_THERE,
     HEAD,
@@ -107,7 +106,7 @@ def test_values_of_other_libraries_in_a_checkpoint_are_read(tmp_path: Path) -> N
         ), name
 
 
-@each(
+@pytest.mark.parametrize(
     "prefix",
     ["_orig_mod.", "module._orig_mod.", "model.", "backbone.", "model.encoder."],
 )
@@ -122,7 +121,7 @@ def test_prefixes_of_names_are_removed(tmp_path: Path, prefix: str) -> None:
     )
 
 
-@each(
+@pytest.mark.parametrize(
     "names",
     ["state_dict state_dict_ema", "model model_ema", "net ema", "model ema_model"],
 )
@@ -174,7 +173,7 @@ def test_weights_of_a_deeper_network_are_refused(tmp_path: Path) -> None:
         build(file, model="timm:resnet18")
 
 
-@each("value", [float("nan"), float("-inf")])
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
 def test_weights_that_are_not_finite_are_refused(tmp_path: Path, value: float) -> None:
     weights = pretrained().state_dict()
     weights["layer2.0.conv1.weight"][0, 0, 0, 0] = value
@@ -183,7 +182,7 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path, value: float) -
         build(tmp_path / "weights.pth")
 
 
-@each("n_channels", [1, 5])
+@pytest.mark.parametrize("n_channels", [1, 5])
 def test_the_first_layer_is_adapted_to_the_channels_as_by_timm(
     tmp_path: Path, n_channels: int
 ) -> None:
@@ -207,7 +206,7 @@ def test_a_first_layer_that_cannot_be_adapted_is_refused(tmp_path: Path) -> None
 VIT = "vit_tiny_patch16_224"
 
 
-@each("prefix", ["", "encoder."])
+@pytest.mark.parametrize("prefix", ["", "encoder."])
 def test_positions_of_another_image_size_are_resampled_as_by_timm(
     tmp_path: Path, prefix: str
 ) -> None:
@@ -265,8 +264,8 @@ def test_names_of_a_network_s_first_program_are_renamed_by_timm(tmp_path: Path) 
     )
 
 
-@each(
-    "name, head",
+@pytest.mark.parametrize(
+    ("name", "head"),
     [
         ("pit_ti_224", "head"),
         *((name, "head.fc") for name in timm.list_models("rdnet_tiny")),
@@ -467,7 +466,7 @@ def trained(network: nn.Module) -> dict[str, torch.Tensor]:
     }
 
 
-@each("name", ["resnet10t", "mobilenetv3_small_050"])
+@pytest.mark.parametrize("name", ["resnet10t", "mobilenetv3_small_050"])
 def test_training_moves_neither_frozen_weights_nor_their_statistics(name: str) -> None:
     network = pretrained(name=name)
     (head,) = (part for part in ("fc", "classifier") if hasattr(network, part))
@@ -511,7 +510,9 @@ def test_a_network_of_timm_goes_by_its_name() -> None:
     assert network(torch.rand(2, 3, 32, 32)).shape == (2, 7)
 
 
-@each("name", ["resnet10", "hf-hub:timm/resnet10t", "timm:resnet10t"])
+@pytest.mark.parametrize(
+    "name", ["resnet10", "hf-hub:timm/resnet10t", "timm:resnet10t"]
+)
 def test_an_unknown_network_of_timm_is_refused_in_one_line(name: str) -> None:
     with pytest.raises(
         SettingsError, match=r"^[^\n]*unknown timm model[^\n]*$"

@@ -4,7 +4,6 @@ image.
 
 import pytest
 import torch
-from each import each
 from torch import Tensor
 
 from hba.models import build_model, find_model
@@ -39,7 +38,7 @@ def test_the_probability_of_surviving_falls_linearly_to_one_half() -> None:
     assert largest[0] == pytest.approx(1 - 1 / 180)
 
 
-@each("p", [0.5, 0.75, 1 - 1 / 180])
+@pytest.mark.parametrize("p", [0.5, 0.75, 1 - 1 / 180])
 def test_at_test_the_factor_is_the_probability_and_the_mean_of_many_draws(
     p: float,
 ) -> None:

@@ -2,9 +2,9 @@
 one.
 """
 
+import pytest
 import torch
 import torch.nn.functional as F
-from each import each
 from torch import Tensor, nn
 
 from hba.models import build_model, find_model
@@ -76,7 +76,7 @@ def by_hand(name: str, network: nn.Module, x: Tensor) -> Tensor:
     return x @ weight(f"fc{n_hidden + 1}.weight").T + weight(f"fc{n_hidden + 1}.bias")
 
 
-@each("name", SMALL)
+@pytest.mark.parametrize("name", SMALL)
 def test_the_layers_run_as_the_papers_describe_them(name: str) -> None:
     network = build_model(name, 7, seed=0, image_size=32).train()
     before = torch.get_rng_state()

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from each import each
 from mixed_draws import TWO_INTERPOLATIONS, mirror, random_values
 from random_inputs import eight_bit_images, seeded
 from torch import Tensor
@@ -126,7 +125,7 @@ def test_rows_of_each_image_the_whole_space_and_other_sizes_give_the_same_too() 
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler")
-@each("name", ["photo", "timm"])
+@pytest.mark.parametrize("name", ["photo", "timm"])
 def test_inductor_gives_the_same_pixels_to_rounding(name: str) -> None:
     policy, images = (
         load_policy(name).policy(0),

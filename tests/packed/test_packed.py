@@ -31,7 +31,7 @@ from hba.packed import (
 from hba.packed.program import Program, code_of, compiled
 from hba.policy.draw import BatchSample, apply_operations
 from hba.policy.module import Policy
-from hba.policy.single_image import OpSample
+from hba.policy.player import OpSample
 from hba.policy.space import SearchSpace
 from hba.schedule.schedule import Schedule
 

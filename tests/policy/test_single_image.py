@@ -13,7 +13,8 @@ from hba.operations import OPERATIONS, Operation
 from hba.operations.apply import color_for, fill_for
 from hba.packed import apply_to_pil
 from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
-from hba.policy.single_image import OpSample, draw_for_one, plain_row
+from hba.policy.player import OpSample, draw_for_one
+from hba.policy.single_image import plain_row
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 

@@ -9,7 +9,8 @@ from hba.errors import SettingsError
 from hba.operations import OPERATIONS, STAGED
 from hba.packed import apply_to_all
 from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
-from hba.policy.single_image import draw_for_one, plain_row
+from hba.policy.player import draw_for_one
+from hba.policy.single_image import plain_row
 from hba.policy.space import SearchSpace
 
 N_IMAGES = 10_000

@@ -5,8 +5,8 @@ whole against its parts.
 from itertools import pairwise, permutations
 
 import numpy as np
+import pytest
 import torch
-from each import each
 from torch import Tensor
 from torchvision.transforms import RandomResizedCrop
 from torchvision.transforms.v2 import functional as TF
@@ -58,7 +58,7 @@ def offset_of(image: np.ndarray, crop: np.ndarray, padding: int) -> tuple[int, i
     return places[0]
 
 
-@each(("height", "width", "padding"), [(5, 7, 1), (7, 5, 2)])
+@pytest.mark.parametrize(("height", "width", "padding"), [(5, 7, 1), (7, 5, 2)])
 def test_crops_come_from_all_places_of_the_padded_image_alike_often(
     height: int, width: int, padding: int
 ) -> None:
@@ -106,7 +106,7 @@ def possible_masks(height: int, width: int, size: int) -> dict[bytes, tuple[int,
     return masks
 
 
-@each(("height", "width", "size"), [(8, 8, 4), (6, 9, 2)])
+@pytest.mark.parametrize(("height", "width", "size"), [(8, 8, 4), (6, 9, 2)])
 def test_cutout_is_the_square_of_devries_and_taylor_about_every_pixel_alike_often(
     height: int, width: int, size: int
 ) -> None:
@@ -128,7 +128,7 @@ def test_cutout_is_the_square_of_devries_and_taylor_about_every_pixel_alike_ofte
 ADJUST = (TF.adjust_brightness, TF.adjust_contrast, TF.adjust_saturation)
 
 
-@each("order", list(permutations(range(3))))
+@pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_jitters_are_torchvisions_one_after_the_other(order: tuple[int, ...]) -> None:
     images = noise(4, 9, 7)
     factors = torch.empty(4, 3).uniform_(0.6, 1.4, generator=generator(1))
@@ -162,7 +162,7 @@ def test_pca_jitter_adds_the_eigenvectors_times_eigenvalues_times_alpha() -> Non
         )
 
 
-@each(
+@pytest.mark.parametrize(
     ("box", "size"),
     [
         ((0, 0, 12, 10), 12), ((2, 3, 6, 6), 6), ((1, 2, 4, 4), 12),
@@ -183,7 +183,7 @@ def test_a_box_is_cut_out_and_resized_as_torchvision_does_without_antialiasing(
     )
 
 
-@each(("height", "width"), [(64, 64), (40, 48)])
+@pytest.mark.parametrize(("height", "width"), [(64, 64), (40, 48)])
 def test_boxes_are_distributed_as_torchvisions(height: int, width: int) -> None:
     n = 4000
     ours = random_boxes(n, height, width, generator()).double()

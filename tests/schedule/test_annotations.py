@@ -19,7 +19,7 @@ import hba
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, STAGED, Operation
 from hba.packed import apply_to_all, apply_to_pil
-from hba.policy.single_image import OpSample
+from hba.policy.player import OpSample
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.schedule.annotations import KEYPOINTS, moved

@@ -1,6 +1,4 @@
-"""The schedule file: it is read back as written, old files keep loading, and broken
-ones are refused by place.
-"""
+"""The schedule file is read back as written; errors name the place in broken ones."""
 
 import json
 import os
@@ -17,7 +15,7 @@ from tuned_schedules import alone, both, staged
 
 import hba
 from hba.errors import ScheduleError
-from hba.operations import OPERATIONS, STAGED, Operation, register_operation
+from hba.operations import OPERATIONS, Operation, register_operation
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.regularization.regularizer import Hyperparameter
@@ -31,9 +29,12 @@ SMALL = SearchSpace(PAIR, copies=1)
 Content = dict[str, Any]
 
 
-def golden(version: int) -> Content:
+def golden(name: str) -> Content:
+    """A stored file: `count` searches K, `regularizers` has them, `stages` has other
+    stages than the walk.
+    """
     content: Content = json.loads(
-        (GOLDEN / f"schedule-v{version}.json").read_text(encoding="utf-8")
+        (GOLDEN / f"schedule-{name}.json").read_text(encoding="utf-8")
     )
     return content
 
@@ -62,96 +63,38 @@ def random_schedule(space: SearchSpace, epochs: int, **others: Any) -> Schedule:
     )
 
 
-def test_golden_files_of_all_versions_load_with_their_values() -> None:
-    one, two, three, four = (
-        Schedule.load(GOLDEN / f"schedule-v{version}.json") for version in (1, 2, 3, 4)
+def test_golden_files_load_with_their_values_and_are_written_alike() -> None:
+    count, tuned, stages = (
+        Schedule.load(GOLDEN / f"schedule-{name}.json")
+        for name in ("count", "regularizers", "stages")
     )
-    assert one.space == SearchSpace(PAIR, 1, (0.2, 0.3, 0.5))
+    assert count.space == SearchSpace(PAIR, 1, (0.2, 0.3, 0.5), searches_count=True)
     np.testing.assert_array_equal(
-        one.values, [[0.05, 1.5, 0.05], [0.125, 12, 1], [1.0, 30.0, 0.0]]
-    )
-    assert not one.spread.any()
-    assert one.fill == (0.25, 0.5, 0.75)
-    assert dict(one.provenance) == golden(1)["provenance"]
-    assert two.space == SearchSpace(PAIR, 1, (0.2, 0.3, 0.5), searches_count=True)
-    np.testing.assert_array_equal(
-        two.values, [[0.05, 1.5, 0.05, 0.8, 0.625], [1.0, 30.0, 0.0, 0.9, 0.25]]
+        count.values, [[0.05, 1.5, 0.05, 0.8, 0.625], [1.0, 30.0, 0.0, 0.9, 0.25]]
     )
     np.testing.assert_array_equal(
-        two.spread, [[0.5, 1, 0.5, 0, 0], [0.25, 1.125, 0.5, 0, 0]]
+        count.spread, [[0.5, 1, 0.5, 0, 0], [0.25, 1.125, 0.5, 0, 0]]
     )
-    rows = (*PAIR, STAGED["Erase"].with_range((0.0, 1.0)))
-    tuned = (
+    assert count.fill == (0.25, 0.5, 0.75)
+    assert dict(count.provenance) == golden("count")["provenance"]
+    hyperparameters = (
         Hyperparameter("dropout.features.fc1", 0.0, 0.95, 0.05),
         Hyperparameter("weight_decay", 1e-6, 0.1, 5e-4, "log"),
     )
-    assert three.space == SearchSpace(rows, 1, (0.2, 0.8), True, tuned)
-    # One square of 4 of 32 pixels covers less than the least rectangle; one of 6 does
-    # not.
-    erased = [[1, 0.02], [1, 2 * (6 / 32) ** 2 - 0.02]]
-    first, second = [
-        [0.05, 1.5, 0.05, *erased[0], 0.8],
-        [1.0, 30.0, 0.0, *erased[1], 0.9],
-    ]
-    np.testing.assert_allclose(
-        three.values, [[*first, 0.05, 5e-4], [*second, 0.3125, 1e-6]], rtol=1e-12
+    assert tuned.space == SearchSpace(PAIR, 1, (0.2, 0.8), True, hyperparameters)
+    np.testing.assert_array_equal(
+        tuned.values,
+        [[0.05, 1.5, 0.05, 0.8, 0.05, 5e-4], [1.0, 30.0, 0.0, 0.9, 0.3125, 1e-6]],
     )
-    np.testing.assert_array_equal(three.spread, [[0, 0.5, 0, 0, 0, 0, 0, 0]] * 2)
-    assert four.space == staged().space
-    np.testing.assert_array_equal(four.values, staged().values)
-    for schedule, version in ((two, 2), (four, 4)):
-        assert json.loads(schedule.text()) == golden(version)
-    space = {**golden(1)["space"], "searches_count": False}
-    assert json.loads(one.text()) == {
-        **golden(1),
-        "version": 2,
-        "spread": 0.0,
-        "space": space,
-    }
-
-
-def test_regularizers_of_images_in_version_3_are_operations_now() -> None:
-    """The file was written when jitter, affine, cutout and input noise were
-    regularizers, for images of 16x16.
-    """
-    schedule = Schedule.load(GOLDEN / "schedule-v3-images.json")
-    space, last = (
-        schedule.space,
-        dict(zip(schedule.space.names, schedule.values[-1].tolist(), strict=True)),
-    )
-    assert [one.name for one in space.regularizers] == [
-        "dropout.fc1",
-        "input_dropout.rate",
-    ]
-    assert [one.name for one in space.operations] == [
-        "Zoom", "Shear", "Rotation", "PaddedCrop", "Rotate", "Invert",
-        "BrightnessJitter", "ContrastJitter", "Saturation", "Hue", "Noise", "Erase",
-    ]  # fmt: skip
-    magnitudes = {
-        "Zoom": 0.4, "Shear": 20.0, "Rotation": 30.0, "PaddedCrop": 0.25,
-        "Rotate.1": 12.0, "BrightnessJitter": 0.25,
-        "ContrastJitter": 0.5, "Saturation": 0.75, "Hue": 0.2,
-        # An input deviation of 0.12 is 0.03 in [0, 1], of which U(0, m) has the root
-        # mean square m / sqrt(3).
-        "Noise": 0.03 * 3**0.5,
-        # Two squares of 6 pixels; U(0.02, m) of the area has a mean of (m + 0.02) / 2.
-        "Erase": 2 * 2 * (6 / 16) ** 2 - 0.02,
-    }  # fmt: skip
-    assert {name: last[f"{name}.magnitude"] for name in magnitudes} == pytest.approx(
-        magnitudes
-    )
-    assert all(
-        last[f"{one.name}.probability"] == 1
-        for one in space.operations
-        if one.stage != "walk"
-    )
-    assert last["dropout.fc1"] == 0.31
-    assert {
-        name for name, one in zip(space.names, schedule.spread[0], strict=True) if one
-    } == {"Rotate.1.magnitude"}
-    again = loaded(schedule.text())
-    assert json.loads(schedule.text())["version"] == 4
-    assert again.values.tobytes() == schedule.values.tobytes()
+    np.testing.assert_array_equal(tuned.spread, [[0, 0.5, 0, 0, 0, 0]] * 2)
+    assert stages.space == staged().space
+    np.testing.assert_array_equal(stages.values, staged().values)
+    for name, schedule in (
+        ("count", count),
+        ("regularizers", tuned),
+        ("stages", stages),
+    ):
+        assert json.loads(schedule.text()) == golden(name)
 
 
 def test_schedules_are_read_back_to_the_last_bit(tmp_path: Path) -> None:
@@ -198,62 +141,74 @@ def test_schedules_are_read_back_to_the_last_bit(tmp_path: Path) -> None:
 MISSING = object()
 FIRST = ("space", "operations", 0)
 TUNED = ("space", "regularizers", 0)
-BROKEN: list[tuple[int, tuple[str | int, ...], Any, str]] = [
-    (2, ("format",), MISSING, "format is missing"),
-    (2, ("version",), 5, "version"),
-    (1, ("version",), 2, "space.searches_count is missing"),
-    (2, ("epochs",), 3, "epochs is 3, but values has 2 rows"),
-    (2, (*FIRST, "signed"), MISSING, "space.operations[0].signed is missing"),
-    (2, ("values", 1), [0.5, 12.0], "policy.json cannot be read"),
-    (2, ("values", 1, 1), 30.01, "values[1][1] (Rotate.1.magnitude)"),
-    (2, ("hyperparameters", 0), "Rotate.2.probability", "hyperparameters must be"),
-    (2, (*FIRST, "name"), "Swirl", "unknown operation 'Swirl'"),
+BROKEN: list[tuple[str, tuple[str | int, ...], Any, str]] = [
+    ("count", ("format",), MISSING, "format is missing"),
+    ("count", ("version",), 0, "version must be 1"),
+    ("count", ("version",), 2, "version must be 1"),
+    ("count", ("space", "searches_count"), MISSING, "space.searches_count is missing"),
+    ("count", ("spread",), MISSING, "spread is missing"),
+    ("count", ("epochs",), 3, "epochs is 3, but values has 2 rows"),
+    ("count", (*FIRST, "signed"), MISSING, "space.operations[0].signed is missing"),
+    ("count", ("values", 1), [0.5, 12.0], "policy.json cannot be read"),
+    ("count", ("values", 1, 1), 30.01, "values[1][1] (Rotate.1.magnitude)"),
     (
-        2,
+        "count",
+        ("hyperparameters", 0),
+        "Rotate.2.probability",
+        "hyperparameters must be",
+    ),
+    ("count", (*FIRST, "name"), "Swirl", "unknown operation 'Swirl'"),
+    (
+        "count",
         (*FIRST, "magnitude_range"),
         [0.0, 20.0],
         "values[1][1] (Rotate.1.magnitude) must lie in [0, 20]",
     ),
-    (2, (*FIRST, "signed"), False, "operation Rotate must be like"),
+    ("count", (*FIRST, "signed"), False, "operation Rotate must be like"),
     (
-        2,
+        "count",
         ("space", "operations", 1, "interpolation"),
         "bilinear",
         "operation Invert must be like",
     ),
-    (2, ("space", "copies"), 100_000_000, "hyperparameters"),
-    (2, ("spread", 1, 2), -0.5, "spread must be finite, not below 0"),
+    ("count", ("space", "copies"), 100_000_000, "hyperparameters"),
+    ("count", ("spread", 1, 2), -0.5, "spread must be finite, not below 0"),
     (
-        3,
+        "regularizers",
         (*TUNED, "name"),
         "droput.fc1",
         "unknown regularizer 'droput'; did you mean dropout",
     ),
-    (3, (*TUNED, "name"), "weight_decay", "regularizers must each be named once"),
-    (3, (*TUNED, "high"), 0.0, "dropout.features.fc1"),
-    (3, ("spread", 0, 4), 0.5, "spread must be finite"),
-    (4, (*FIRST, "stage"), "crop", "operation HorizontalFlip must be like"),
-    (4, (*FIRST, "stage"), MISSING, "operation HorizontalFlip must be like"),
     (
-        4,
+        "regularizers",
+        (*TUNED, "name"),
+        "weight_decay",
+        "regularizers must each be named once",
+    ),
+    ("regularizers", (*TUNED, "high"), 0.0, "dropout.features.fc1"),
+    ("regularizers", ("spread", 0, 4), 0.5, "spread must be finite"),
+    ("stages", (*FIRST, "stage"), "crop", "operation HorizontalFlip must be like"),
+    ("stages", (*FIRST, "stage"), MISSING, "operation HorizontalFlip must be like"),
+    (
+        "stages",
         (*FIRST, "stage"),
         "last",
         "space.operations[0].stage must be 'symmetry', 'crop'",
     ),
     (
-        4,
+        "stages",
         ("hyperparameters", 0),
         "HorizontalFlip.1.probability",
         "HorizontalFlip.probability first",
     ),
     (
-        4,
+        "stages",
         ("values", 1, 8),
         1.5,
         "values[1][8] (CutMix.magnitude) must lie in [0, 1], got 1.5",
     ),
     (
-        4,
+        "stages",
         ("values", 0, 2),
         0.0,
         "values[0][2] (ResizedCrop.magnitude) must lie in [0.08, 1]",
@@ -262,8 +217,8 @@ BROKEN: list[tuple[int, tuple[str | int, ...], Any, str]] = [
 
 
 def test_a_file_with_one_thing_wrong_is_refused_by_its_place() -> None:
-    for version, path, value, place in BROKEN:
-        content: Any = golden(version)
+    for name, path, value, place in BROKEN:
+        content: Any = golden(name)
         if (
             path[0] == "spread"
             and len(path) > 1
@@ -277,11 +232,11 @@ def test_a_file_with_one_thing_wrong_is_refused_by_its_place() -> None:
             del inner[path[-1]]
         else:
             inner[path[-1]] = value
-        assert place in refusal_of(content), (version, path, value)
+        assert place in refusal_of(content), (name, path, value)
 
 
 def test_what_is_no_schedule_at_all_is_refused(tmp_path: Path) -> None:
-    text = (GOLDEN / "schedule-v1.json").read_text(encoding="utf-8")
+    text = (GOLDEN / "schedule-count.json").read_text(encoding="utf-8")
     for content in (
         "",
         "[" * 100_000,
@@ -337,7 +292,7 @@ def test_operations_of_your_own_are_read_where_they_are_registered(
     )
     del registered["Power"]
     assert "register own_operations:gamma" in refusal_of(schedule.text())
-    # Files of before hba had a Gamma of its own.
+    # hba has another operation of this name.
     text = schedule.text().replace("Power", "Gamma")
     assert "register own_operations:gamma" in refusal_of(text)
     own = register_operation(Operation("Gamma", gamma, (0.5, 2.0), "exponent", 1.0))

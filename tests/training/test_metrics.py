@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from each import each
 from sklearn.metrics import (
     average_precision_score,
     balanced_accuracy_score,
@@ -33,7 +32,7 @@ def data_with_labels(labels: list[int]) -> LabelledImages:
     return LabelledImages(images, torch.tensor(labels))
 
 
-@each("n_images", [1, MEASURE_BATCH_SIZE, 1203])
+@pytest.mark.parametrize("n_images", [1, MEASURE_BATCH_SIZE, 1203])
 def test_every_image_counts_once_whatever_the_number_of_batches(n_images: int) -> None:
     labels = [index % 4 for index in range(n_images)]
     # Always class 2: the logits (0, 0, 1, 0) give -ln p = ln(e + 3) - [label is 2].
@@ -49,7 +48,7 @@ def test_every_image_counts_once_whatever_the_number_of_batches(n_images: int) -
     )
 
 
-@each("training", [True, False])
+@pytest.mark.parametrize("training", [True, False])
 def test_the_network_runs_in_eval_mode_and_gets_its_mode_back(training: bool) -> None:
     network = nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(12, 2)).train(
         training
@@ -102,8 +101,8 @@ def test_answers_are_counted_by_class() -> None:
     assert plain.wrong is None
 
 
-@each("n_classes", [1, 2, 200])
-@each("n_present", [None, 1])
+@pytest.mark.parametrize("n_classes", [1, 2, 200])
+@pytest.mark.parametrize("n_present", [None, 1])
 def test_matrix_and_balanced_accuracy_are_scikit_learn_s(
     n_classes: int, n_present: int | None
 ) -> None:
@@ -151,8 +150,8 @@ def precision_by_scikit_learn(scores: Tensor, labels: Tensor) -> float:
     )
 
 
-@each("n_images", [2, 200])
-@each("has_ties", [False, True])
+@pytest.mark.parametrize("n_images", [2, 200])
+@pytest.mark.parametrize("has_ties", [False, True])
 def test_mean_average_precision_is_scikit_learn_s(
     n_images: int, has_ties: bool
 ) -> None:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from each import each
 from scipy import stats
 from search_problems import seeded
 from small_trainings import BATCH, EPOCHS, N_TRAIN, Mixes, tiny_data
@@ -55,7 +54,7 @@ def mix_by_torchvision(
     return mixed
 
 
-@each(
+@pytest.mark.parametrize(
     ("transform_class", "mixing", "alpha"),
     [(v2.MixUp, Mixing(1.0, 0.4), 0.4), (v2.CutMix, Mixing(0.0, 1.0, 1.0, 0.8), 0.8)],
 )

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from each import each
 from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
@@ -90,7 +89,7 @@ def test_adamw_is_that_of_its_paper(fused: bool) -> None:
         )
 
 
-@each("optimizer", ["sgd", "sgd-classical", "adamw"])
+@pytest.mark.parametrize("optimizer", ["sgd", "sgd-classical", "adamw"])
 def test_a_layer_may_get_its_first_gradient_later_also_with_a_fused_optimizer(
     optimizer: str,
 ) -> None:
@@ -140,7 +139,7 @@ SHARES = {
 """By schedule, what is left of the rate behind so many steps."""
 
 
-@each("schedule", SHARES)
+@pytest.mark.parametrize("schedule", SHARES)
 @pytest.mark.filterwarnings("error")
 def test_a_warm_up_rises_by_equal_steps_and_the_schedule_takes_the_rest(
     schedule: str,
@@ -181,7 +180,7 @@ def rate_of(schedule: Plateau) -> float:
     return rate
 
 
-@each("patience", [1, 5])
+@pytest.mark.parametrize("patience", [1, 5])
 def test_it_is_that_of_pytorch_whose_patience_counts_one_epoch_less(
     patience: int,
 ) -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from each import each
 from small_trainings import BATCH, EPOCHS, N_TRAIN, tiny_data, two_sides
 from torch import Tensor, nn
 
@@ -102,7 +101,7 @@ def test_label_smoothing_is_that_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> 
     )
 
 
-@each("several", [False, True])
+@pytest.mark.parametrize("several", [False, True])
 def test_label_smoothing_adds_what_even_targets_cost_more(several: bool) -> None:
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(6, 4, generator=generator)

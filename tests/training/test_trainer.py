@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from each import each
 from small_trainings import (
     BATCH,
     EPOCHS,
@@ -189,7 +188,9 @@ def test_the_measured_numbers_are_those_of_the_returned_network() -> None:
     assert result.test.error_percent < 20, "the two classes are easy to tell"
 
 
-@each("schedule", [None, one_operation("Invert", [[0.5]])], ids=["none", "schedule"])
+@pytest.mark.parametrize(
+    "schedule", [None, one_operation("Invert", [[0.5]])], ids=["none", "schedule"]
+)
 def test_the_test_split_is_not_read_before_the_last_step(
     schedule: Schedule | None,
 ) -> None:

@@ -15,9 +15,10 @@ from torch import Tensor
 
 import hba
 from hba.errors import SettingsError
-from hba.utils.devices import device_constant, environment, find_device
+from hba.utils.devices import environment, find_device
 from hba.utils.imports import import_extra
 from hba.utils.progress import ProgressBar, shows_progress
+from hba.utils.tensors import device_constant
 from hba.utils.text import CONFIDENCE, interval_of_mean
 
 CPU = torch.device("cpu")

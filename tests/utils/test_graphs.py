@@ -16,7 +16,6 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from each import each
 from recorded_steps import TracingRecorder, tracing_graphs
 from search_problems import WithDropout, small_config, small_data, small_settings
 from search_steps import algorithm_of, assert_same, begun
@@ -150,7 +149,7 @@ def recording() -> Iterator[list[tuple[StepGraphs, list[Any]]]]:
 
 
 @pytest.mark.usefixtures("fixed_shapes")
-@each("optimizer", ["adamw", "sgd"])
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 def test_recorded_steps_do_what_eager_ones_do_while_policy_and_learning_rate_change(
     optimizer: str,
 ) -> None:
@@ -247,7 +246,7 @@ def test_a_budget_and_a_plan_count_on_graphs(monkeypatch: pytest.MonkeyPatch) ->
     assert graphs.reason is None
 
 
-@each(
+@pytest.mark.parametrize(
     "step",
     [
         lambda x: x * x.sum().item(),
@@ -424,7 +423,7 @@ LIES: Mapping[str, Lie] = MappingProxyType(
 )
 
 
-@each("lie", [None, *LIES])
+@pytest.mark.parametrize("lie", [None, *LIES])
 def test_a_graph_that_does_not_repeat_its_step_is_never_used(lie: str | None) -> None:
     """And comparing a graph with its step changes nothing."""
     eager = Training.begun()
@@ -605,8 +604,8 @@ def test_a_policy_records_only_if_asked_and_a_bounded_number_of_sizes(
     assert not policies[1].__getstate__()["_graphs"]
 
 
-@each(
-    "version, wanted, is_on",
+@pytest.mark.parametrize(
+    ("version", "wanted", "is_on"),
     [("2.11.0", None, False), ("2.11.0", True, True), ("2.13.0", None, True)],
 )
 def test_graphs_are_the_default_only_where_a_failed_recording_does_no_harm(
@@ -634,7 +633,9 @@ def test_tensors_of_a_gpu_without_content_are_not_recorded() -> None:
 
 
 @pytest.mark.gpu
-@each("algorithm", ["lookahead", "hba", "stn", "delta-stn", "joint", "race"])
+@pytest.mark.parametrize(
+    "algorithm", ["lookahead", "hba", "stn", "delta-stn", "joint", "race"]
+)
 def test_on_a_gpu_a_search_with_graphs_finds_what_one_without_finds(
     algorithm: str,
 ) -> None:
@@ -673,7 +674,7 @@ def inputs_must_live(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.usefixtures("inputs_must_live")
-@each("fast", [False, True])
+@pytest.mark.parametrize("fast", [False, True])
 def test_on_a_gpu_a_training_with_graphs_ends_where_one_without_ends(
     fast: bool,
 ) -> None:

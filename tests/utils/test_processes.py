@@ -21,7 +21,7 @@ import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 from hba.errors import SettingsError
 from hba.utils.processes import check_can_start
-from hba.utils.shared_number import SharedNumber
+from hba.policy.player import SharedNumber
 number = SharedNumber(2)
 number.value = 0.5
 assert number.value == 0.5

@@ -1,0 +1,334 @@
+"""Plays the policies of a schedule on single images: the place in the schedule, its row
+of plain numbers, and the draw for one image.
+
+hba.Schedule.transform() uses it, and exported files contain it, so it imports nothing
+of hba. For a single image, calls into PyTorch would cost many times as much as the
+image itself.
+"""
+
+from __future__ import annotations
+
+import copy
+import copyreg
+import itertools
+import math
+from collections.abc import Mapping
+from multiprocessing.context import get_spawning_popen
+from multiprocessing.sharedctypes import RawValue
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from numpy.polynomial.hermite_e import hermegauss
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from hba.operations import Operation
+
+
+# Exported files contain the rest of this module.
+
+
+N_NODES = 40
+"""Nodes of the quadrature. For spreads up to 3 logits, the mean of a probability is
+then exact to 1e-4.
+"""
+
+
+class OpSample(NamedTuple):
+    """An operation to apply.
+
+    Attributes:
+        operation: of hba, or of an exported file.
+        magnitude: with its sign, 0 without magnitude.
+        position: random numbers in [0, 1).
+    """
+
+    operation: Operation
+    magnitude: float
+    position: tuple[float, ...]
+
+
+class PlainSlot(NamedTuple):
+    """An operation, its magnitude, the logit of the magnitude in the range from low to
+    high, and its spread; all 0 without magnitude.
+    """
+
+    operation: Operation
+    magnitude: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    logit: float = 0.0
+    spread: float = 0.0
+
+
+class PlainRow(NamedTuple):
+    """A policy in plain Python numbers, computed once for all images that use it.
+
+    Attributes:
+        probabilities: the mean probability of each slot.
+        limits: probabilities that K is below 1, 2, ...
+        slots: the slots of the policy.
+        is_spread: whether images draw magnitudes around those of the slots.
+        walk: the slots of the walk.
+        n_uniforms: random numbers of a step of the walk, and of another step.
+    """
+
+    probabilities: list[float]
+    limits: list[float]
+    slots: list[PlainSlot]
+    is_spread: bool
+    walk: slice
+    n_uniforms: tuple[int, int]
+
+
+def draw_for_one(
+    row: PlainRow, generator: torch.Generator | None = None
+) -> list[OpSample]:
+    """Draw what hba's draw_with_trace draws for a batch of one image with the same
+    generator on the CPU.
+
+    Magnitudes with a spread agree up to its single precision.
+    """
+    walk, most, (width, other_width) = (
+        range(len(row.slots))[row.walk],
+        len(row.limits),
+        row.n_uniforms,
+    )
+    others = [number for number in range(len(row.slots)) if number not in walk]
+    n_numbers = 2 * len(walk) + 1 + (1 + width) * most + len(others) * (1 + other_width)
+    numbers = iter(torch.rand(n_numbers, generator=generator).tolist())
+
+    def take(count: int) -> tuple[float, ...]:
+        return tuple(itertools.islice(numbers, count))
+
+    fires, keys, (count,), signs = take(len(walk)), take(len(walk)), take(1), take(most)
+    places = [take(width) for _ in range(most)]
+    other_fires, other_places = take(len(others)), [take(other_width) for _ in others]
+    noise = (
+        torch.randn(len(others) + most, generator=generator).tolist()
+        if row.is_spread
+        else None
+    )
+    limit = sum(count >= bound for bound in row.limits)
+    fired = [
+        number
+        for number in range(len(walk))
+        if fires[number] < row.probabilities[walk[number]]
+    ]
+    on_walk = sorted(fired, key=keys.__getitem__)[:limit]
+    # Each step: its index into the noise, the slot, whether the magnitude is negated,
+    # and its random numbers.
+    steps = [
+        (
+            walk.start + step,
+            walk[number],
+            row.slots[walk[number]].operation.signed and signs[step] < 0.5,
+            places[step],
+        )
+        for step, number in enumerate(on_walk)
+    ]
+    for order, number in enumerate(others):
+        if other_fires[order] < row.probabilities[number]:
+            step = order if number < walk.start else order + most
+            steps.append((step, number, False, other_places[order]))
+    drawn = []
+    for step, number, is_negated, position in sorted(steps):
+        slot = row.slots[number]
+        magnitude = slot.magnitude
+        if noise is not None and slot.spread:
+            # The sigmoid in terms of tanh, which does not overflow.
+            share = 0.5 + 0.5 * math.tanh((slot.logit + slot.spread * noise[step]) / 2)
+            magnitude = slot.low + (slot.high - slot.low) * share
+        drawn.append(
+            OpSample(slot.operation, -magnitude if is_negated else magnitude, position)
+        )
+    return drawn
+
+
+class SharedNumber:
+    """A number, `value`, that the processes which are started with a copy of it share,
+    however they are started.
+
+    A copy from a pickle that is not for a new process has a number of its own. Where
+    there is no shared memory, and thus no process could be started, it is an ordinary
+    number.
+    """
+
+    def __init__(self, value: float) -> None:
+        # Unlike a tensor's memory, this does not depend on PyTorch's sharing strategy.
+        try:
+            self._holder: Any = RawValue("d", value)
+        except OSError:
+            self._holder = SimpleNamespace(value=value)
+
+    @property
+    def value(self) -> float:
+        return float(self._holder.value)
+
+    @value.setter
+    def value(self, value: float) -> None:
+        self._holder.value = value
+
+    def __reduce__(self) -> Any:
+        if get_spawning_popen() is None:
+            return SharedNumber, (self.value,)
+        return copyreg.__newobj__, (SharedNumber,), vars(self)  # type: ignore[attr-defined]
+
+
+class Tables(NamedTuple):
+    """A schedule in plain numbers: a row for each epoch, with a number for each slot in
+    probabilities and magnitudes.
+
+    The spreads are the standard deviations, from image to image, of the logits of
+    probabilities, magnitudes and counts. A table of a single row holds for all epochs.
+
+    Attributes:
+        epochs: number of rows.
+        slots: the name of an operation, and the range from low to high of its
+            magnitude.
+        walk: the first slot of which an image gets only some, and the one after the
+            last.
+        n_uniforms: random numbers of a step of the walk, and of another step.
+        probabilities: that a slot fires.
+        magnitudes: 0 for an operation without one.
+        counts: the probability that an image that may get k - 1 operations may get k,
+            for k = 1, 2, ...
+    """
+
+    epochs: int
+    slots: list[tuple[str, float, float]]
+    walk: tuple[int, int]
+    n_uniforms: tuple[int, int]
+    probabilities: list[list[float]]
+    probability_spread: list[list[float]]
+    magnitudes: list[list[float]]
+    magnitude_spread: list[list[float]]
+    counts: list[list[float]]
+    count_spread: list[list[float]]
+
+
+def quadrature(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Nodes and weights (N_NODES,) of Gauss-Hermite quadrature for the mean over a
+    standard normal variable.
+    """
+    nodes, shares = hermegauss(N_NODES)
+    weights = shares / shares.sum()
+    return (
+        torch.tensor(nodes, dtype=dtype, device=device),
+        torch.tensor(weights, dtype=dtype, device=device),
+    )
+
+
+def means_over_images(
+    probabilities: Tensor, spread: Tensor, nodes: Tensor, weights: Tensor
+) -> Tensor:
+    """The means of sigmoid(logit(p) + spread epsilon), by the quadrature."""
+    logits = probabilities.logit()[..., None] + spread[..., None] * nodes
+    means = (logits.sigmoid() * weights).sum(dim=-1)
+    # Where the spread is 0, probabilities stay bit for bit the same.
+    return torch.where(spread > 0, means, probabilities)
+
+
+def logits_between(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Logits of the places of values in their ranges; minus infinity in a range of one
+    value.
+    """
+    width = torch.where(high == low, 1.0, high - low)
+    return ((values - low) / width).clamp(0, 1).logit()
+
+
+def row_at(
+    operations: Mapping[str, Operation], tables: Tables, position: float
+) -> PlainRow:
+    """The policy at a row number that may be fractional, linear between two rows."""
+
+    def at(rows: list[list[float]]) -> Tensor:
+        before = min(int(position), len(rows) - 1)
+        after = min(before + 1, len(rows) - 1)
+        share = position - int(position)
+        pairs = zip(rows[before], rows[after], strict=True)
+        return torch.tensor([start + (end - start) * share for start, end in pairs])
+
+    nodes, weights = quadrature(torch.float32, torch.device("cpu"))
+
+    def means(probabilities: Tensor, spread: Tensor) -> Tensor:
+        return means_over_images(probabilities, spread, nodes, weights)
+
+    probability_spread = at(tables.probability_spread)
+    magnitude_spread = at(tables.magnitude_spread)
+    count_spread = at(tables.count_spread)
+    magnitudes = at(tables.magnitudes)
+    low, high = torch.tensor([ends for _, *ends in tables.slots]).unbind(1)
+    logits = logits_between(magnitudes, low, high)
+    numbers = torch.stack([magnitudes, low, high, logits, magnitude_spread], dim=1)
+    counts = means(at(tables.counts), count_spread)
+    return PlainRow(
+        probabilities=means(at(tables.probabilities), probability_spread).tolist(),
+        limits=(1 - counts.cumprod(dim=0)).tolist(),
+        # The draw uses only whether an operation is signed.
+        slots=[
+            PlainSlot(operations[name], *of_slot)
+            for (name, _, _), of_slot in zip(
+                tables.slots, numbers.tolist(), strict=True
+            )
+        ],
+        is_spread=any(
+            bool(spread.any())
+            for spread in (probability_spread, magnitude_spread, count_spread)
+        ),
+        walk=slice(*tables.walk),
+        n_uniforms=tables.n_uniforms,
+    )
+
+
+class Place:
+    """The place in the schedule at which images are augmented; until it is chosen, the
+    last epoch.
+    """
+
+    def begin(
+        self, operations: Mapping[str, Any], tables: Tables, fill: Mapping[Any, Any]
+    ) -> None:
+        self.operations, self.tables, self.fill = operations, tables, fill
+        # A row number. Worker processes hold copies of this object, but see the same
+        # number.
+        self._position = SharedNumber(tables.epochs - 1.0)
+        self._last: tuple[float, PlainRow] | None = None
+
+    def row(self) -> PlainRow:
+        """The policy at the current place; made again when the place changes."""
+        position = self._position.value
+        if self._last is None or self._last[0] != position:
+            self._last = (position, row_at(self.operations, self.tables, position))
+        return self._last[1]
+
+    def extra_repr(self) -> str:
+        return (
+            f"operations={len(self.operations)}, epochs={self.tables.epochs},"
+            f" position={self._position.value:g}"
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """A copy that shares the place: set_epoch of one of them moves both."""
+        return copy.copy(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is kept from one call to the next, so that a pickle does not
+        depend on calls.
+        """
+        return {**vars(self), "_last": None}
+
+    def set_epoch(self, epoch: int, epochs: int) -> None:
+        """Use the policy of an epoch, from 0, in a training of `epochs` epochs."""
+        if not 0 <= epoch < epochs:
+            raise ValueError(f"epoch must lie in [0, {epochs - 1}], got {epoch}")
+        self.set_progress(epoch / (epochs - 1) if epochs > 1 else 0.5)
+
+    def set_progress(self, fraction: float) -> None:
+        """Move to a fraction in [0, 1] of the schedule, linear between epochs."""
+        if not 0 <= fraction <= 1:
+            raise ValueError(
+                f"the fraction of the training must lie in [0, 1], got {fraction}"
+            )
+        self._position.value = fraction * (self.tables.epochs - 1)
