@@ -18,6 +18,7 @@ from hba.regularization import groups
 from hba.regularization.groups import label_smoothing
 from hba.regularization.regularizer import Hyperparameter, Regularizer
 from hba.schedule.schedule import Schedule
+from hba.tasks import Classification
 from hba.training.augmentation import ScheduleAugmentation
 from hba.training.custom_network import CustomNetwork
 from hba.training.trainer import train
@@ -92,10 +93,11 @@ def make_network() -> Watched:
 
 def test_label_smoothing_is_that_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     network = train_network(schedule_of([[0.3]], SMOOTHING), make_network())
-    monkeypatch.setattr(
-        "hba.training.trainer.loss_of",
-        lambda logits, labels: F.cross_entropy(logits, labels, label_smoothing=0.3),
-    )
+
+    def smoothed_loss(_: Classification, logits: Tensor, labels: Tensor) -> Tensor:
+        return F.cross_entropy(logits, labels, label_smoothing=0.3)
+
+    monkeypatch.setattr(Classification, "loss", smoothed_loss)
     torch.testing.assert_close(
         weights(network), weights(train_network(None, make_network()))
     )
