@@ -412,6 +412,6 @@ def _names_of(dataset: Any, n_classes: int) -> _Names:
     names = getattr(dataset, "classes", None)
     is_changed = getattr(dataset, "target_transform", None) is not None
     has_names = isinstance(names, list | tuple) and len(names) >= n_classes
-    if not has_names:
+    if names is None or not has_names:
         return _Names(None, is_changed)
     return _Names([composed(str(name)) for name in names], is_changed)
