@@ -17,11 +17,11 @@ Listener(family="AF_UNIX").close()
 """
 NO_FILES = """
 import resource
+from hba.errors import SettingsError
+from hba.policy.player import SharedNumber
+from hba.utils.processes import check_can_start
 # Nothing can be written into a file, and shared memory consists of files.
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-from hba.errors import SettingsError
-from hba.utils.processes import check_can_start
-from hba.policy.player import SharedNumber
 number = SharedNumber(2)
 number.value = 0.5
 assert number.value == 0.5
