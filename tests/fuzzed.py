@@ -105,6 +105,7 @@ def schedule_texts(draw: st.DrawFn) -> str:
             del inner[key]
     text = json.dumps(content)
     for _ in range(draw(st.integers(0, 2))):
-        place, length = draw(st.integers(0, len(text))), draw(st.integers(0, 3))
+        place = draw(st.integers(0, len(text)))
+        length = draw(st.integers(0, 3))
         text = text[:place] + draw(st.sampled_from(EDITS)) + text[place + length :]
     return text

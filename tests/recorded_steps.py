@@ -25,7 +25,8 @@ class TracingRecorder:
     def __init__(
         self, state: Any = (), generators: Sequence[torch.Generator] = ()
     ) -> None:
-        self.state, self.generators = state, generators
+        self.state = state
+        self.generators = generators
 
     def clear(self) -> None:
         """Graphs share no memory here."""

@@ -79,11 +79,9 @@ class WithDropout(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.bn, self.dropout, self.linear = (
-            nn.BatchNorm2d(3),
-            nn.Dropout(0.5),
-            nn.Linear(3 * 64, 2),
-        )
+        self.bn = nn.BatchNorm2d(3)
+        self.dropout = nn.Dropout(0.5)
+        self.linear = nn.Linear(3 * 64, 2)
 
     def forward(self, x: Tensor) -> Tensor:
         return cast(Tensor, self.linear(self.dropout(self.bn(x).flatten(1))))

@@ -35,11 +35,9 @@ def begun(
     **settings: Any,
 ) -> tuple[ImageProblem, Any]:
     """A problem, and the beginning of the algorithm on it."""
-    config, data, space = (
-        small_config(**settings),
-        data or small_data(),
-        space or SearchSpace(),
-    )
+    config = small_config(**settings)
+    data = data or small_data()
+    space = space or SearchSpace()
     preprocessing = Preprocessing.of(data.train, Baseline())
     problem = ImageProblem(config, space, data, preprocessing, torch.full((3,), 0.5))
     networks = (
@@ -68,10 +66,8 @@ class WithFrozenLayer(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.bn, self.linear = (
-            nn.BatchNorm2d(3).requires_grad_(False),
-            nn.Linear(3 * 64, 2),
-        )
+        self.bn = nn.BatchNorm2d(3).requires_grad_(False)
+        self.linear = nn.Linear(3 * 64, 2)
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.as_tensor(self.linear(self.bn(x).flatten(1)))

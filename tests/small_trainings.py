@@ -15,8 +15,10 @@ from hba.schedule.mixing import Mixing
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augment
 
-EPOCHS, BATCH = 3, 20
-N_TRAIN, N_TEST = 40, 30
+EPOCHS = 3
+BATCH = 20
+N_TRAIN = 40
+N_TEST = 30
 STEPS = EPOCHS * N_TRAIN // BATCH
 
 
@@ -64,7 +66,8 @@ class Answers(nn.Module):
         self, function: Callable[[Tensor], Tensor], network: nn.Module | None = None
     ) -> None:
         super().__init__()
-        self.function, self.network = function, network
+        self.function = function
+        self.network = network
 
     def forward(self, x: Tensor) -> Tensor:
         return self.function(x)
@@ -83,11 +86,9 @@ class Guarded:
     left_out = ()
 
     def __init__(self, images: LabelledImages, steps_per_training: int = STEPS) -> None:
-        self.guarded, self.steps_per_training, self.steps = (
-            images,
-            steps_per_training,
-            0,
-        )
+        self.guarded = images
+        self.steps_per_training = steps_per_training
+        self.steps = 0
 
     def step_done(self) -> None:
         self.steps += 1

@@ -189,10 +189,8 @@ def test_what_helps_on_a_set_and_what_searches_find_is_run_once(
 
 
 def test_a_group_is_added_to_a_recipe_or_left_out_in_its_own_columns_alone() -> None:
-    changed, overhead = (
-        import_module("image_sets.runs").changed,
-        RECIPES["overhead"].make(),
-    )
+    changed = import_module("image_sets.runs").changed
+    overhead = RECIPES["overhead"].make()
     name, without = changed("overhead", "quarter turn", False)
     turn = without.space.names.index("QuarterTurn.probability")
     assert name == "overhead without quarter turn"
@@ -245,10 +243,8 @@ def test_ratios_of_errors_and_what_agrees_with_the_truth() -> None:
     ).confidence_interval
     assert mean == pytest.approx(of_means(errors[0], errors[1], 0), abs=0.005)
     assert (low, high) == pytest.approx((other.low, other.high), abs=0.015)
-    better, unknown = (
-        PairedDifference(3, -0.2, (-0.3, -0.1)),
-        PairedDifference(3, -0.2, (-0.5, 0.1)),
-    )
+    better = PairedDifference(3, -0.2, (-0.3, -0.1))
+    unknown = PairedDifference(3, -0.2, (-0.5, 0.1))
     pairs = [
         tables.Pair("pbc", "mixing", loss, None, applied)
         for loss in (better, unknown, None)

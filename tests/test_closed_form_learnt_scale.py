@@ -32,7 +32,8 @@ def quadratic(rows: Tensor, labels: object = None) -> Tensor:
     """F, a mean over rows (B, n): curved by CURVATURES about BEST in the first columns,
     and flat in the others.
     """
-    curvatures, best = torch.tensor(CURVATURES), torch.tensor(BEST)
+    curvatures = torch.tensor(CURVATURES)
+    best = torch.tensor(BEST)
     return ((rows[:, : len(best)] - best).square() * curvatures).sum(dim=1).mean() / 2
 
 
@@ -57,10 +58,8 @@ def test_a_step_goes_by_the_gradients_of_the_objective(tau: float) -> None:
     algorithm, problem, state = searched(sigma_entropy=tau, sigma=0.75)
     rows = state.generator.clone_state()
     noise = torch.randn(16, len(state.lam), generator=rows).double()
-    lam, spread = (
-        state.lam.detach().double().clone(),
-        state.mover.scale.spread.detach().double().clone(),
-    )
+    lam = state.lam.detach().double().clone()
+    spread = state.mover.scale.spread.detach().double().clone()
 
     def objective(lam: Tensor, spread: Tensor) -> Tensor:
         sigma = (1 + spread.exp()).log()

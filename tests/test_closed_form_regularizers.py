@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from hba.algorithms.responses import RESPONSES, TrainingBatch
 from hba.hypernet import HyperNetwork, TunedRates
 
-N_FEATURES, N_IMAGES = 3, 40
+N_FEATURES = 3
+N_IMAGES = 40
 SIGMA = 0.2
 """Small, because neither penalty is quadratic in lambda: the limits below are those of
 no noise.
@@ -28,10 +29,8 @@ class Regression(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.dropout = nn.Dropout(0.0)
-        self.weights, self.last = (
-            nn.Linear(N_FEATURES, 1, bias=False),
-            nn.Linear(1, 1, bias=False),
-        )
+        self.weights = nn.Linear(N_FEATURES, 1, bias=False)
+        self.last = nn.Linear(1, 1, bias=False)
         self.last.requires_grad_(False)
         nn.init.ones_(self.last.weight)
 
@@ -144,7 +143,8 @@ def test_tuned_dropout_of_the_inputs_is_ridge_regression_and_its_response_the_sl
 ) -> None:
     """By its masks alone: nobody tells the weights of the ridge."""
     torch.manual_seed(0)
-    lam, n_masks = -1.0, 100
+    lam = -1.0
+    n_masks = 100
     hypernetwork = hypernetwork_at(lam, TunedRates({"dropout": 0}, torch.sigmoid))
     inputs, targets = problem()
     noise = torch.tensor([SIGMA, -SIGMA], dtype=torch.float64).repeat_interleave(
@@ -156,7 +156,8 @@ def test_tuned_dropout_of_the_inputs_is_ridge_regression_and_its_response_the_sl
         momentum=0.9,
     )
     rows = inputs.repeat(n_masks, 1), targets.repeat(n_masks), lam + noise
-    averaged, n_averaged = torch.zeros(2, N_FEATURES, dtype=torch.float64), 0
+    averaged = torch.zeros(2, N_FEATURES, dtype=torch.float64)
+    n_averaged = 0
     for step in range(500):
         optimizer.zero_grad()
         RESPONSES[response](

@@ -127,7 +127,8 @@ def test_of_a_penalty_only_what_is_learnt_apart_has_unbiased_weights(
     equations in E e^eps = e^(1/2), E eps e^eps = e^(1/2) and E eps^2 e^eps = 2 e^(1/2),
     and is too small; learnt apart it is 1 / (1 + e^lambda).
     """
-    lam, n_rows = -2.0, 501
+    lam = -2.0
+    n_rows = 501
     # Quantiles of the normal distribution, and so its moments but for what is missing
     # at the ends.
     eps = torch.special.ndtri(

@@ -33,7 +33,8 @@ OPEN = ("hba.errors",)
 
 
 def test_the_tables_of_operations_are_the_generated_ones() -> None:
-    begin, end = "<!-- operations: begin -->\n", "\n<!-- operations: end -->"
+    begin = "<!-- operations: begin -->\n"
+    end = "\n<!-- operations: end -->"
     tables = re.findall(f"{begin}(.*?){end}", text_of("docs/operations.md"), re.DOTALL)
     commands = [
         ["operations", "--space", name, "--markdown"] for name in ("full", "pba")
@@ -156,7 +157,9 @@ def test_examples_in_python_run(
     """On the folder above, with the shortest searches; snippets for other libraries are
     in test_examples.py.
     """
-    search, evaluate, train = hba.search, hba.evaluate, hba.train
+    search = hba.search
+    evaluate = hba.evaluate
+    train = hba.train
     short = {name: TINY[name] for name in ("epochs", "batch_size", "device")}
 
     def short_search(*given: Any, **settings: Any) -> hba.SearchResult:

@@ -292,7 +292,8 @@ def test_the_snippets_of_lightning_follow_the_steps_also_when_a_training_resumes
     nothing.save(tmp_path / "policy.json")
 
     def fit(steps: int, start: int, checkpoint: str | None, **settings: Any) -> str:
-        policy, module = nothing.transform(), classifier(str(tmp_path / "policy.json"))
+        policy = nothing.transform()
+        module = classifier(str(tmp_path / "policy.json"))
         own_step = module.training_step
 
         def training_step(batch: Any, batch_idx: int) -> Any:

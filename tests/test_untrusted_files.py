@@ -48,10 +48,8 @@ def unsafe_calls(tree: ast.AST) -> Iterator[str]:
             imported = {f"{node.module}.{alias.name}" for alias in node.names}
             yield from imported & (RUNS_CODE | {"torch.load"})
         if isinstance(node, ast.Call):
-            name, given = (
-                ast.unparse(node.func),
-                {one.arg: ast.unparse(one.value) for one in node.keywords},
-            )
+            name = ast.unparse(node.func)
+            given = {one.arg: ast.unparse(one.value) for one in node.keywords}
             allows_pickle = (
                 name in ("np.load", "numpy.load")
                 and given.get("allow_pickle", "False") != "False"

@@ -107,10 +107,8 @@ def draw_for_batch(
         first = row.walk.start
         return torch.cat([of_others[:, :first], of_walk, of_others[:, first:]], dim=1)
 
-    slots, applied = (
-        around(others.expand(n_images, -1), walk[on_walk]),
-        around(other_fires, reached),
-    )
+    slots = around(others.expand(n_images, -1), walk[on_walk])
+    applied = around(other_fires, reached)
     negated = signed[slots] & around(torch.zeros_like(other_fires), is_minus)
     widest = max(width, other_width)
     positions = around(
@@ -293,7 +291,8 @@ def matrices(maps: Maps, interpolation: str | None) -> Tensor:
         # Whole pixels were shifted.
         moved = (b == 0) & (d == 0)
         c, f = (torch.where(moved, (one + 0.5).floor(), one) for one in (c, f))
-    zero, one = torch.zeros_like(a), torch.ones_like(a)
+    zero = torch.zeros_like(a)
+    one = torch.ones_like(a)
     return torch.stack([a, b, c, d, e, f, zero, zero, one], dim=1).view(-1, 3, 3)
 
 

@@ -345,7 +345,8 @@ def _tables_text(schedule: Schedule) -> str:
         for rows in (schedule.values, schedule.spread)
     )
     columns = space.slot_columns(values.device)
-    counts, count_spread = values[:, columns.counts], spread[:, columns.counts]
+    counts = values[:, columns.counts]
+    count_spread = spread[:, columns.counts]
     if not space.searches_count:
         at_least = 1 - pad(columns.count_limits.double(), (1, 0))
         counts = (

@@ -186,10 +186,8 @@ class ScheduleTransform(Place, v2.Transform):  # type: ignore[misc]
         if 0 in image.size:
             return result
         for operation, magnitude, position in drawn:
-            fill, uniforms = (
-                self.fill[len(image.getbands())],
-                position[: operation.n_uniforms],
-            )
+            fill = self.fill[len(image.getbands())]
+            uniforms = position[: operation.n_uniforms]
             result = operation.apply_to_pil(result, magnitude, fill, uniforms)
         return result
 

@@ -130,7 +130,8 @@ def maps_of_steps(
     """The affine map of every image in every step, (B, S); the identity if the step
     moves no pixels.
     """
-    magnitude, gets = magnitudes.double(), _who_gets(operations, chosen)
+    magnitude = magnitudes.double()
+    gets = _who_gets(operations, chosen)
     coefficients = identity_coefficients(magnitude)
     for index, operation in enumerate(operations):
         if operation.interpolation:

@@ -102,7 +102,8 @@ def auto_contrast(levels: Tensor) -> Tensor:
     lowest, highest = (
         end(levels, dim=(2, 3)).double()[..., None] for end in (torch.amin, torch.amax)
     )
-    span, level = highest - lowest, every_level(levels)
+    span = highest - lowest
+    level = every_level(levels)
     # A number divided by a tensor would be multiplied by its reciprocal, which rounds
     # twice.
     scale = level[-1:] / span.clamp(min=1)
@@ -119,7 +120,8 @@ def equalize(levels: Tensor) -> Tensor:
     the brightest level) // 255, table[i] = (step // 2 + pixels darker than i) // step,
     and no change if step is 0.
     """
-    flat, level = levels.flatten(2).long(), every_level(levels)
+    flat = levels.flatten(2).long()
+    level = every_level(levels)
     one = whole_numbers(2, flat.dtype, flat.device)[1:]
     counts = flat.new_zeros(*flat.shape[:2], N_LEVELS).scatter_add_(
         2, flat, one.expand(flat.shape)

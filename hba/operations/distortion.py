@@ -79,7 +79,8 @@ def perspective_points(
 def _corners(height: int, width: int, device: torch.device) -> Tensor:
     import torch
 
-    right, bottom = width - 1, height - 1
+    right = width - 1
+    bottom = height - 1
     return torch.tensor(
         ((0, 0), (right, 0), (right, bottom), (0, bottom)), device=device
     )

@@ -50,7 +50,8 @@ class Maps(NamedTuple):
 
         exact = torch.stack([coefficients[name] for name in "abcdef"], dim=-1)
         rows = exact.unflatten(-1, (2, 3))
-        turned, half = rows[..., :2], rows[..., :2] / 2
+        turned = rows[..., :2]
+        half = rows[..., :2] / 2
         first = rows[..., 2:] + half[..., :1] + half[..., 1:]
         # PIL shifts an image by whole pixels if the map is only a shift, before it cuts
         # the fraction to 16 bits.
@@ -148,7 +149,8 @@ def rotate(degrees: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
 
 def turn(cos: Tensor, sin: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
     """Turn about the centre by the angle with this cosine and sine."""
-    x, y = width / 2, height / 2
+    x = width / 2
+    y = height / 2
     return {
         "a": cos,
         "b": -sin,
@@ -179,9 +181,12 @@ def quarter_turn(
     square is stretched to its size.
     """
     quarters = 1 + (3 * uniforms[..., 0]).floor()
-    cos, sin = (quarters - 1) * (quarters - 3), 2 - quarters
-    across, down = width / 2, height / 2
-    c, f = across * (1 - cos + sin), down * (1 - sin - cos)
+    cos = (quarters - 1) * (quarters - 3)
+    sin = 2 - quarters
+    across = width / 2
+    down = height / 2
+    c = across * (1 - cos + sin)
+    f = down * (1 - sin - cos)
     return {
         "a": cos,
         "b": -sin * (width / height),
@@ -245,11 +250,10 @@ def resized_crop(
     """
     area = 1 - uniforms[..., 0] * (1 - least_area)
     ratio = area.reciprocal().clamp(max=CROP_RATIO) ** (2 * uniforms[..., 1] - 1)
-    across, down = (area * ratio).sqrt(), (area / ratio).sqrt()
-    left, top = (
-        uniforms[..., 2] * (1 - across) * width,
-        uniforms[..., 3] * (1 - down) * height,
-    )
+    across = (area * ratio).sqrt()
+    down = (area / ratio).sqrt()
+    left = uniforms[..., 2] * (1 - across) * width
+    top = uniforms[..., 3] * (1 - down) * height
     return {"a": across, "c": left, "e": down, "f": top}
 
 
@@ -262,7 +266,8 @@ def padded_crop(
     Ref: torchvision's RandomCrop with a padding of round(fraction W), round(fraction H)
     pixels.
     """
-    across, down = (fraction * width).round(), (fraction * height).round()
+    across = (fraction * width).round()
+    down = (fraction * height).round()
     places = uniforms[..., 0] * (2 * across + 1), uniforms[..., 1] * (2 * down + 1)
     return {"c": places[0].floor() - across, "f": places[1].floor() - down}
 
@@ -390,10 +395,9 @@ def cutout(images: Tensor, size: Tensor, fill: Tensor, position: Tensor) -> Tens
     ).floor()
     # How far each column and row is behind the first one that is covered.
     x, y = (centre - (side / 2).floor())[..., None].unbind(1)
-    across, down = (
-        whole_numbers(width, x.dtype, x.device) - x,
-        whole_numbers(height, y.dtype, y.device) - y,
-    )
-    columns, rows = (across >= 0) & (across < side), (down >= 0) & (down < side)
+    across = whole_numbers(width, x.dtype, x.device) - x
+    down = whole_numbers(height, y.dtype, y.device) - y
+    columns = (across >= 0) & (across < side)
+    rows = (down >= 0) & (down < side)
     square = rows[:, None, :, None] & columns[:, None, None, :]
     return torch.where(square, fill.to(images.dtype)[:, None, None], images)

@@ -90,11 +90,10 @@ def resized_crop(
 ) -> Image.Image:
     area = 1 - uniforms[0] * (1 - least_area)
     ratio = min(1 / area, 4 / 3) ** (2 * uniforms[1] - 1)
-    across, down = (area * ratio) ** 0.5, (area / ratio) ** 0.5
-    left, top = (
-        uniforms[2] * (1 - across) * image.width,
-        uniforms[3] * (1 - down) * image.height,
-    )
+    across = (area * ratio) ** 0.5
+    down = (area / ratio) ** 0.5
+    left = uniforms[2] * (1 - across) * image.width
+    top = uniforms[3] * (1 - down) * image.height
     return _affine(image, (across, 0, left, 0, down, top), fill, resampling)
 
 

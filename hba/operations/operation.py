@@ -25,7 +25,9 @@ ALL = "all"
 INTERPOLATIONS = ("nearest", "bilinear")
 COMMON_CHANNELS = (1, 3)
 """Grey, and red, green and blue: all operations are defined for these."""
-SYMMETRY, WALK, MIXING = "symmetry", "walk", "mixing"
+SYMMETRY = "symmetry"
+WALK = "walk"
+MIXING = "mixing"
 STAGES = ("symmetry", "crop", WALK, "photometric", "erasing", MIXING)
 """Stages of a policy, in the order of application: first to each image, and at last to
 the batch.

@@ -278,7 +278,8 @@ def _cosines(device: torch.device) -> Tensor:
     """
     import torch
 
-    place, frequency = torch.arange(BLOCK) + 0.5, torch.arange(BLOCK)[:, None]
+    place = torch.arange(BLOCK) + 0.5
+    frequency = torch.arange(BLOCK)[:, None]
     scale = torch.where(frequency == 0, math.sqrt(1 / BLOCK), math.sqrt(2 / BLOCK))
     return ((place * frequency * math.pi / BLOCK).cos() * scale).to(device)
 

@@ -84,14 +84,17 @@ def draw_with_trace(
     default one. spread: of the shape of values, the standard deviation of each image's
     hyperparameters around them, in logits; None for 0. Nothing is copied to the host.
     """
-    device, rows = values.device, values.detach()
+    device = values.device
+    rows = values.detach()
     if (drawing := exact_device(device)) != device:
         widths = None if spread is None else spread.to(drawing)
         drawn = draw_with_trace(space, rows.to(drawing), batch_size, generator, widths)
         sample, trace = (_on_device(one, device) for one in drawn)
         return sample, trace
-    columns, walk = space.slot_columns(device), space.walk_slots
-    n_walk, n_steps = walk.stop - walk.start, space.max_count
+    columns = space.slot_columns(device)
+    walk = space.walk_slots
+    n_walk = walk.stop - walk.start
+    n_steps = space.max_count
     n_others, (n_numbers, n_other_numbers) = len(space.slots) - n_walk, space.n_uniforms
 
     def uniform(*shape: int) -> Tensor:
@@ -132,15 +135,11 @@ def draw_with_trace(
                 for one in (other_positions, positions)
             )
         )
-        slots, applied = (
-            around(others, slots + walk.start),
-            around(other_fires, applied),
-        )
+        slots = around(others, slots + walk.start)
+        applied = around(other_fires, applied)
         visited = around(others >= 0, visited)
-        fires, negated = (
-            around(other_fires, fires),
-            around(torch.zeros_like(other_fires), negated),
-        )
+        fires = around(other_fires, fires)
+        negated = around(torch.zeros_like(other_fires), negated)
     magnitudes = of_slots(space, rows, slots)
     if spread is not None:
         low, high = (
@@ -316,7 +315,8 @@ def draw_steps(probabilities: Numbers, limits: Numbers) -> list[tuple[float, Flo
     """Probability of an image's first, second, ... operation, given the one before, and
     the share of each slot.
     """
-    steps, before = [], 1.0
+    steps = []
+    before = 1.0
     for of_slots in applied(probabilities, limits):
         together = float(of_slots.sum())
         if together <= 0:

@@ -124,7 +124,8 @@ class Policy(nn.Module):
         self.space = space
         self.fill = fill
         self.mask_fill = number("mask_fill", mask_fill)
-        self.graph, self.compiled = graph, compiled
+        self.graph = graph
+        self.compiled = compiled
         # None draws faster than zeros, and takes fewer random numbers.
         around = spread if spread is not None and spread.any() else None
         means = None if around is None else mean_probabilities(space, values, around)

@@ -104,7 +104,8 @@ def draw_for_one(
 
     fires, keys, (count,), signs = take(len(walk)), take(len(walk)), take(1), take(most)
     places = [take(width) for _ in range(most)]
-    other_fires, other_places = take(len(others)), [take(other_width) for _ in others]
+    other_fires = take(len(others))
+    other_places = [take(other_width) for _ in others]
     noise = (
         torch.randn(len(others) + most, generator=generator).tolist()
         if row.is_spread
@@ -290,7 +291,9 @@ class Place:
     def begin(
         self, operations: Mapping[str, Any], tables: Tables, fill: Mapping[Any, Any]
     ) -> None:
-        self.operations, self.tables, self.fill = operations, tables, fill
+        self.operations = operations
+        self.tables = tables
+        self.fill = fill
         # A row number. Worker processes hold copies of this object, but see the same
         # number.
         self._position = SharedNumber(tables.epochs - 1.0)

@@ -104,10 +104,8 @@ class SearchSpace:
     def __post_init__(self) -> None:
         in_order = sorted(self.operations, key=lambda one: STAGES.index(one.stage))
         object.__setattr__(self, "operations", tuple(in_order))
-        operations, counts = (
-            [one.name for one in self.operations],
-            self.count_probabilities,
-        )
+        operations = [one.name for one in self.operations]
+        counts = self.count_probabilities
         names = operations + [one.name for one in self.regularizers]
         if not names:
             raise SettingsError("operations must be at least one, got none")

@@ -211,7 +211,8 @@ def _ranged(operation: Operation, magnitudes: tuple[float, float]) -> Operation:
             f"ranges must name operations with a magnitude, but {operation.name} has"
             " none"
         )
-    least, most = min(0.0, *own) if operation.stage == WALK else min(own), max(own)
+    least = min(0.0, *own) if operation.stage == WALK else min(own)
+    most = max(own)
     if not all(
         least <= end <= (math.inf if operation.stage == WALK else most)
         for end in magnitudes
@@ -238,11 +239,13 @@ def started(
     `Name.magnitude`. Raises SettingsError for a name that is not in the space, and for
     a value outside its range.
     """
-    logits, names = logits.clone(), space.names
+    logits = logits.clone()
+    names = space.names
     operations = {one.name: one for one in space.operations}
     for key, value in (start or {}).items():
         name, _, kind = key.partition(".")
-        kind, operation = kind or "probability", _named(name, operations, "start")
+        kind = kind or "probability"
+        operation = _named(name, operations, "start")
         columns = [
             names.index(column)
             for one in space.prefixes(operation)
@@ -336,7 +339,8 @@ def _start(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
         [row.get(name, LEAST_PROBABILITY) for name in space.names], dtype=torch.float64
     )
     for slot in space.slots:
-        name, source = slot.operation.name, slot.prefix
+        name = slot.operation.name
+        source = slot.prefix
         if slot.operation.stage == WALK:
             n_copies = sum(
                 f"{name}.{one}.probability" in row for one in range(1, space.copies + 1)

@@ -58,7 +58,8 @@ def operation_examples(
     """Examples of operations on more than LEAST_SHARE of the images in the last epoch,
     from the most frequent one.
     """
-    schedule, large = _for_channels(schedule, samples), native or samples
+    schedule = _for_channels(schedule, samples)
+    large = native or samples
     policy = schedule.without_regularizers().policy(schedule.epochs - 1)
     draw = policy.draw(N_DRAWN, torch.Generator().manual_seed(0))
     shares = reach(schedule, schedule.epochs - 1).shares
@@ -77,15 +78,14 @@ def operation_examples(
                 f" {copies_of(schedule, operation, 'magnitude')[-1].mean():.3g}"
             )
         if operation.stage == MIXING:
-            things, changed = "batches", _mixed(schedule, operation, large, number)
+            things = "batches"
+            changed = _mixed(schedule, operation, large, number)
         else:
             chosen = _typical_and_strong(
                 policy, operation, draw, samples.images[number]
             )
-            things, changed = (
-                "images",
-                _changed(policy, operation, chosen, large.images[number]),
-            )
+            things = "images"
+            changed = _changed(policy, operation, chosen, large.images[number])
         if changed:
             detail = f"{100 * shares[operation.name]:.0f} % of the {things}{largest}"
             pictures = (Picture("original", large.images[number] / 255), *changed)
@@ -151,9 +151,11 @@ def _changed(
     after = [
         *policy.replay((image.float() / 255).expand(len(chosen), *image.shape), chosen)
     ]
-    shown, found = after[:1] if torch.equal(after[0], after[-1]) else after, []
+    shown = after[:1] if torch.equal(after[0], after[-1]) else after
+    found = []
     for number, changed in enumerate(shown):
-        step, note = int((chosen.slots[number] >= 0).nonzero()[0]), ""
+        step = int((chosen.slots[number] >= 0).nonzero()[0])
+        note = ""
         if torch.equal((255 * changed).round(), image.float()):
             note = "no change on this image"
         elif operation.stage == WALK and operation.magnitude_range is not None:
@@ -177,10 +179,8 @@ def _mixed(
     """The next image of another class, and a mixture with the median of the larger
     share; empty for an alpha of 0.
     """
-    alpha, names = (
-        float(copies_of(schedule, operation, "magnitude")[-1, 0]),
-        samples.class_names,
-    )
+    alpha = float(copies_of(schedule, operation, "magnitude")[-1, 0])
+    names = samples.class_names
     if alpha <= 0:
         return []
     others = [(number + after) % len(names) for after in range(1, len(names) + 1)]
@@ -216,7 +216,8 @@ def together(
     chosen = [number % len(samples.images) for number in range(N_TOGETHER)]
 
     def made(of: Samples) -> Sequence[tuple[Tensor, str]]:
-        images, epoch = [of.images[number] for number in chosen], schedule.epochs - 1
+        images = [of.images[number] for number in chosen]
+        epoch = schedule.epochs - 1
         return [
             copies[0]
             for copies in augmented_copies(

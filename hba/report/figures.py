@@ -25,9 +25,17 @@ from hba.utils.text import counted
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-INK, MUTED, RULE, BETTER, WORSE = "#1e1d1b", "#66635c", "#dcd8d0", "#009e73", "#d55e00"
+INK = "#1e1d1b"
+MUTED = "#66635c"
+RULE = "#dcd8d0"
+BETTER = "#009e73"
+WORSE = "#d55e00"
 VARIABLES: Mapping[str, str] = {
-    **{INK: "ink", MUTED: "muted", RULE: "rule", BETTER: "better", WORSE: "worse"},
+    INK: "ink",
+    MUTED: "muted",
+    RULE: "rule",
+    BETTER: "better",
+    WORSE: "worse",
     **{color: kind for kind, color in COLORS.items()},
 }
 """The variable of page.css for each colour in figures."""

@@ -399,7 +399,8 @@ def _command_to_train(policy: str, results: Any, folder: Path | None) -> str | N
     neither a recipe, nor a shipped schedule, nor a file, and for images in memory or
     the user's own network.
     """
-    file, data = policy_file(policy), str(results.settings.get("data"))
+    file = policy_file(policy)
+    data = str(results.settings.get("data"))
     is_known = file is None or file.exists()
     has_data = data in DATASET_NAMES or Path(data).exists()
     if folder is None or results.own_network or not (is_known and has_data):

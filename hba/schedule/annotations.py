@@ -172,5 +172,6 @@ def _matrix(one: OpSample, size: Size) -> Tensor:
     a, b, c, d, e, f = _maps(one, size).exact[0].tolist()
     if one.operation.interpolation == "nearest" and (a, b, d, e) == (1, 0, 0, 1):
         # The image was shifted by whole pixels, as in PIL.
-        c, f = math.floor(c + 0.5), math.floor(f + 0.5)
+        c = math.floor(c + 0.5)
+        f = math.floor(f + 0.5)
     return torch.tensor([[a, b, c], [d, e, f], [0, 0, 1]], dtype=torch.float64)

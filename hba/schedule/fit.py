@@ -142,7 +142,8 @@ def fitted_schedule(
         for more, less in itertools.pairwise([1.0, *fit.reached, 0.0])
     ]
     space = SearchSpace(tuple(operations), COPIES, tuple(count), searches_count=True)
-    values, spread = np.zeros(space.n), np.zeros(space.n)
+    values = np.zeros(space.n)
+    spread = np.zeros(space.n)
     for number, slot in enumerate(space.slots):
         values[slot.probability] = fit.probabilities[number]
         if (column := slot.magnitude) is not None:
@@ -259,7 +260,8 @@ def spread_of(
     deviation = float(np.sqrt(np.average((magnitudes - mean) ** 2, weights=rates)))
     if high == low or deviation <= _EQUAL * abs(high - low):
         return mean, 0.0
-    m, v = (mean - low) / (high - low), deviation / abs(high - low)
+    m = (mean - low) / (high - low)
+    v = deviation / abs(high - low)
 
     def center(s: float) -> float:
         """The l for which the mean is m, in (0, 1)."""

@@ -19,7 +19,8 @@ from hba.utils.text import did_you_mean, listed
 if TYPE_CHECKING:
     from hba.schedule.schedule import Schedule
 
-PACKAGE, CARDS = "hba.policies", "cards"
+PACKAGE = "hba.policies"
+CARDS = "cards"
 PREFIX = "seed-"
 POLICY_NAME = "policy.json"
 """The schedule in the folder of a search."""

@@ -111,7 +111,8 @@ class BatchTransform(FollowsSchedule):
 
     def _soft(self, labels: Tensor, images: Tensor) -> Tensor:
         """The labels as floats (B, n_classes)."""
-        shape, n = (len(images),), self.n_classes
+        shape = (len(images),)
+        n = self.n_classes
         if labels.shape == (*shape, n):
             return labels.to(images)
         is_number = (

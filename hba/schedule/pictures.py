@@ -36,7 +36,8 @@ from hba.utils.files import write_atomically
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FEWEST_COLUMNS, MOST_COLUMNS = 3, 5
+FEWEST_COLUMNS = 3
+MOST_COLUMNS = 5
 MOST_POINTS = 100
 """Largest number of epochs in a curve; more would not be visible."""
 COLORS = {"probability": "#1f5fa8", "magnitude": "#d1660f", "regularizer": "#0b6e4f"}
@@ -72,7 +73,8 @@ def panels(schedule: Schedule) -> list[Panel]:
     rows = dataclasses.replace(
         schedule, values=schedule.values[epochs], spread=schedule.spread[epochs]
     )
-    x, bands = np.array(epochs) + 1, band(rows) if rows.spread.any() else ()
+    x = np.array(epochs) + 1
+    bands = band(rows) if rows.spread.any() else ()
     found = []
     for operation in used_operations(schedule):
         ends = [
@@ -136,7 +138,8 @@ def draw_schedule(schedule: Schedule, path: Path) -> None:
     for place in axes[max(0, len(found) - n_columns) : len(found)]:
         place.tick_params(labelbottom=True)
     figure.supxlabel("epoch")
-    found_on, space = schedule.provenance.get("dataset"), schedule.space
+    found_on = schedule.provenance.get("dataset")
+    space = schedule.space
     parts = (
         ["probability (blue) and magnitude (orange) per epoch"]
         if space.operations
@@ -262,10 +265,8 @@ def augmented_copies(
     generator = torch.Generator().manual_seed(seed)
     policy = schedule.without_regularizers().policy(epoch)
     for image in images:
-        batch, draw = (
-            (image.float() / 255).expand(n_copies, *image.shape),
-            policy.draw(n_copies, generator),
-        )
+        batch = (image.float() / 255).expand(n_copies, *image.shape)
+        draw = policy.draw(n_copies, generator)
         augmented = apply_operations(
             policy.space, draw, batch, fill_for(batch, schedule.fill)
         )

@@ -150,12 +150,10 @@ def _recipe(
             {RECIPE: name},
         )
     walk = fitted_schedule(policy, 1, GRAY, {RECIPE: name}, interpolation=interpolation)
-    space, names = (
-        dataclasses.replace(
-            walk.space, operations=(*operations, *walk.space.operations)
-        ),
-        walk.space.names,
+    space = dataclasses.replace(
+        walk.space, operations=(*operations, *walk.space.operations)
     )
+    names = walk.space.names
     values, spread = (
         dict(zip(names, rows[0].tolist(), strict=True))
         for rows in (walk.values, walk.spread)
@@ -178,7 +176,8 @@ def timm_randaugment() -> tuple[SubPolicy, ...]:
         min(1.0, normal.inv_cdf((number + 0.5) / N_LEVELS) / TIMM_MOST)
         for number in range(N_LEVELS)
     ]
-    chance, step = 0.5 / len(TIMM_MAGNITUDES), []
+    chance = 0.5 / len(TIMM_MAGNITUDES)
+    step = []
     for name, functions in TIMM_MAGNITUDES.items():
         magnitudes: list[float | None] = [
             function(level) for function in functions for level in levels

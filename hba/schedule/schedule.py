@@ -49,7 +49,8 @@ class Schedule:
     spread: np.ndarray = field(default_factory=lambda: np.zeros(()))
 
     def __post_init__(self) -> None:
-        values, n = np.array(self.values, dtype=np.float64), self.space.n
+        values = np.array(self.values, dtype=np.float64)
+        n = self.space.n
         if values.ndim != 2 or len(values) == 0 or values.shape[1] != n:
             raise ScheduleError(
                 f"values must be of shape (epochs, {n}) with at least one epoch, got"
@@ -57,10 +58,8 @@ class Schedule:
             )
         low, high = np.sort(np.array(self.space.ranges), axis=1).T
         for row, column in np.argwhere(~((values >= low) & (values <= high))).tolist():
-            place, found = (
-                f"values[{row}][{column}] ({self.space.names[column]})",
-                values[row, column],
-            )
+            place = f"values[{row}][{column}] ({self.space.names[column]})"
+            found = values[row, column]
             raise ScheduleError(
                 f"{place} must lie in [{low[column]:g}, {high[column]:g}], got"
                 f" {found:g}"
@@ -107,7 +106,8 @@ class Schedule:
                 f"the position must lie in [0, {self.epochs - 1}], got {position}"
             )
         before = int(position)
-        start, end = rows[before], rows[min(before + 1, self.epochs - 1)]
+        start = rows[before]
+        end = rows[min(before + 1, self.epochs - 1)]
         # Rounding must not move a value beyond the end of its range.
         return np.clip(
             start + (end - start) * (position - before),
@@ -194,7 +194,8 @@ class Schedule:
         mask_fill: the value of pixels of masks that operations uncover.
         graph, compiled: as Policy takes them, for speed on a GPU.
         """
-        epoch, policy = self._checked(epoch), self._operations_alone()
+        epoch = self._checked(epoch)
+        policy = self._operations_alone()
         with usual_types():
             values, spread = (
                 torch.tensor(rows[epoch], dtype=torch.float32)

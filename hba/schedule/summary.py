@@ -109,7 +109,8 @@ def used_operations(schedule: Schedule) -> list[Operation]:
 
 def band(schedule: Schedule) -> tuple[Schedule, Schedule]:
     """Schedules with values that are one spread of logits below, and above."""
-    values, spread = torch.tensor(schedule.values), torch.tensor(schedule.spread)
+    values = torch.tensor(schedule.values)
+    spread = torch.tensor(schedule.spread)
     logits = schedule.space.encode(values)
     moved = (schedule.space.decode(logits + sign * spread) for sign in (-1, 1))
     below, above = (values.where(spread == 0, one).numpy() for one in moved)
@@ -140,15 +141,16 @@ def changes(schedule: Schedule, epoch: int) -> list[OperationSummary]:
 
 
 def _summarized(schedule: Schedule, values: np.ndarray) -> list[OperationSummary]:
-    rows, found = dataclasses.replace(schedule, values=values, spread=np.zeros(())), []
+    rows = dataclasses.replace(schedule, values=values, spread=np.zeros(()))
+    found = []
     for operation in schedule.space.operations:
         probability = copies_of(rows, operation, "probability")
-        strength, magnitude, shown = probability, None, None
+        strength = probability
+        magnitude = None
+        shown = None
         if operation.magnitude_range is not None:
-            copies, nothing = (
-                copies_of(rows, operation, "magnitude"),
-                operation.identity,
-            )
+            copies = copies_of(rows, operation, "magnitude")
+            nothing = operation.identity
             magnitude = tuple(copies.mean(axis=1).tolist())
             is_split = (
                 nothing is not None
@@ -162,10 +164,8 @@ def _summarized(schedule: Schedule, values: np.ndarray) -> list[OperationSummary
                 else tuple((mean,) for mean in magnitude)
             )
             strength = probability * np.vectorize(operation.strength)(copies)
-        mean, strengths = (
-            tuple(probability.mean(axis=1).tolist()),
-            tuple(strength.mean(axis=1).tolist()),
-        )
+        mean = tuple(probability.mean(axis=1).tolist())
+        strengths = tuple(strength.mean(axis=1).tolist())
         found.append(OperationSummary(operation, mean, magnitude, strengths, shown))
     return found
 
@@ -208,7 +208,8 @@ def reach(schedule: Schedule, epoch: int) -> Reach:
     """The shares of images to which the policy of an epoch, counted from 0, applies its
     operations.
     """
-    space, copies = schedule.space, schedule.space.copies
+    space = schedule.space
+    copies = schedule.space.copies
     values, spread = (
         torch.tensor(rows[epoch]) for rows in (schedule.values, schedule.spread)
     )
@@ -225,7 +226,8 @@ def reach(schedule: Schedule, epoch: int) -> Reach:
         # CutMix mixes a batch only if Mixup does not.
         shares["CutMix"] *= 1 - shares["Mixup"]
     for number, operation in enumerate(space.walk):
-        first, end = number * copies, (number + 1) * copies
+        first = number * copies
+        end = (number + 1) * copies
         others = fires[:first] + fires[end:]
         shares[operation.name] = 1 - _missed(
             chances, poisson_binomial(fires[first:end]), poisson_binomial(others)

@@ -47,7 +47,8 @@ def policy_of_torchvision(name: str) -> tuple[SubPolicy, ...]:
     """The sub-policies of one of POLICIES. Raises ScheduleError for another name."""
     if name not in POLICIES:
         raise ScheduleError(unknown("name", name, POLICIES))
-    transform, side = POLICIES[name], (PHOTOGRAPH_SIDE, PHOTOGRAPH_SIDE)
+    transform = POLICIES[name]
+    side = (PHOTOGRAPH_SIDE, PHOTOGRAPH_SIDE)
     if isinstance(transform, AutoAugment):
         table = transform._augmentation_space(
             10, side

@@ -190,7 +190,8 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
                 f"a sample must hold one image, got {len(images)}; {remedy};"
                 f" {IMAGE_FORMS}"
             )
-        first, is_annotated = images[0], len(images) < len(flat_inputs)
+        first = images[0]
+        is_annotated = len(images) < len(flat_inputs)
         if is_annotated and (names := unmovable(self.schedule.space.operations)):
             rule = (
                 "boxes, masks and keypoints must move with the image, but"
@@ -271,7 +272,8 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
             self._cached = (self.position, {})
         position, rows = self._cached
         if device not in rows:
-            spread, space = self.schedule.spread_at(position), self.schedule.space
+            spread = self.schedule.spread_at(position)
+            space = self.schedule.space
             values = torch.tensor(
                 self.schedule.values_at(position), dtype=torch.float32, device=device
             )

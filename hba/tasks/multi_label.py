@@ -119,7 +119,8 @@ def mean_average_precision(scores: Tensor, labels: Tensor) -> Tensor:
     average_precision_score. If no class has a positive, the result is 1.
     """
     exact = exact_device(scores.device)
-    scores, labels = scores.to(exact), labels.to(exact)
+    scores = scores.to(exact)
+    labels = labels.to(exact)
     order = scores.T.contiguous().argsort(dim=1, descending=True)
     descending = -scores.T.gather(1, order)
     is_positive = labels.T.gather(1, order).double()

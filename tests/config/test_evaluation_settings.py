@@ -265,26 +265,23 @@ def test_weights_are_timms_a_files_or_none_and_bring_their_size_and_colours(
 
 
 TUNED: dict[str, Any] = {
-    **{
-        "data": "some/images",
-        "model": MODEL,
-        "pretrained": "/w.pth",
-        "freeze": "2",
-        "standardize_by": "network",
-    },
-    **{
-        "image_size": 40,
-        "optimizer": "adamw",
-        "learning_rate": 0.002,
-        "weight_decay": 0.1,
-        "epochs": 8,
-    },
+    "data": "some/images",
+    "model": MODEL,
+    "pretrained": "/w.pth",
+    "freeze": "2",
+    "standardize_by": "network",
+    "image_size": 40,
+    "optimizer": "adamw",
+    "learning_rate": 0.002,
+    "weight_decay": 0.1,
+    "epochs": 8,
 }
 FRESH = (None, "none", None)
 
 
 def evaluated(searched: dict[str, Any] | None = None, **given: Any) -> EvaluationConfig:
-    preset, own = given.pop("preset", None), given.pop("has_own_network", False)
+    preset = given.pop("preset", None)
+    own = given.pop("has_own_network", False)
     return EvaluationConfig.like_search(
         {**TUNED, **(searched or {})}, given, preset, has_own_network=own
     )
@@ -316,7 +313,9 @@ def rates(config: TrainingConfig) -> tuple[float, float]:
 
 
 def test_rates_belong_to_their_optimizer() -> None:
-    of_sgd, of_adamw, of_search = (0.05, 0.005), (0.001, 0.05), (0.002, 0.1)
+    of_sgd = (0.05, 0.005)
+    of_adamw = (0.001, 0.05)
+    of_search = (0.002, 0.1)
     assert (rates(made()), rates(made(optimizer="adamw"))) == (of_sgd, of_adamw)
     assert (
         rates(SearchConfig.from_preset({"data": "cifar10", "optimizer": "adamw"}))

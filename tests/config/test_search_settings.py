@@ -295,50 +295,47 @@ def test_settings_of_another_algorithm_are_refused_and_its_own_are_read() -> Non
 
 
 PAPER: dict[str, Any] = {
-    **{
-        "initial_fraction": 0.05,
-        "lambda_betas": (0.9, 0.999),
-        "train_steps": 2,
-        "val_steps": 1,
-        "sigma": 1.0,
-    },
-    **{"response": "affine", "sharing": "first-bn"},
-    **{"warm_up_epochs": 0, "val_batch_size": None, "population_size": None},
-    **{"weight_sigma": 0.001},
-    **{
-        "init": "fraction",
-        "count": "fixed",
-        "strength_learning_rate": 0.0,
-        "spread_over": "none",
-    },
-    **{"spread_share": 1.0},
+    "initial_fraction": 0.05,
+    "lambda_betas": (0.9, 0.999),
+    "train_steps": 2,
+    "val_steps": 1,
+    "sigma": 1.0,
+    "response": "affine",
+    "sharing": "first-bn",
+    "warm_up_epochs": 0,
+    "val_batch_size": None,
+    "population_size": None,
+    "weight_sigma": 0.001,
+    "init": "fraction",
+    "count": "fixed",
+    "strength_learning_rate": 0.0,
+    "spread_over": "none",
+    "spread_share": 1.0,
 }
 """Section 4 and Appendix A; settings that came after the paper are off."""
 STN: dict[str, Any] = {
-    **{
-        "sharing": "every",
-        "response": "affine",
-        "sigma": 0.5,
-        "sigma_entropy": 0.001,
-        "train_steps": 2,
-    },
-    **{
-        "val_steps": 1,
-        "warm_up_epochs": 5,
-        "lambda_optimizer": "adam",
-        "lambda_learning_rate": 0.003,
-    },
-    **{
-        "initial_fraction": 0.05,
-        "init": "fraction",
-        "strength_learning_rate": 0.0,
-        "spread_over": "none",
-    },
+    "sharing": "every",
+    "response": "affine",
+    "sigma": 0.5,
+    "sigma_entropy": 0.001,
+    "train_steps": 2,
+    "val_steps": 1,
+    "warm_up_epochs": 5,
+    "lambda_optimizer": "adam",
+    "lambda_learning_rate": 0.003,
+    "initial_fraction": 0.05,
+    "init": "fraction",
+    "strength_learning_rate": 0.0,
+    "spread_over": "none",
 }
 """STN's section 4.3 and appendix E."""
 DELTA_STN: dict[str, Any] = {
-    **{**STN, "response": "linearized", "sigma": 1.0, "train_steps": 5},
-    **{"lambda_optimizer": "rmsprop", "lambda_learning_rate": 0.01},
+    **STN,
+    "response": "linearized",
+    "sigma": 1.0,
+    "train_steps": 5,
+    "lambda_optimizer": "rmsprop",
+    "lambda_learning_rate": 0.01,
 }
 """Delta-STN's section 5.2 and its authors' public code."""
 

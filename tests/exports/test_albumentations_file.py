@@ -122,7 +122,8 @@ def test_a_whole_space_loads_and_augments_images_of_any_channels(
 def test_operations_differ_from_pil_s_as_documented() -> None:
     """Cutout is left out: albumentations draws its place."""
     albumentations = pytest.importorskip("albumentations")
-    fill, exact = (51, 102, 178), set()
+    fill = (51, 102, 178)
+    exact = set()
     for operation in (one for one in OPERATIONS.values() if not one.n_uniforms):
         largest = 0.0
         for magnitude in np.linspace(
@@ -181,10 +182,8 @@ def test_of_a_schedule_that_changes_it_is_the_last_epoch_and_says_so() -> None:
 
 class Images(Dataset[torch.Tensor]):
     def __init__(self, transform: Any) -> None:
-        self.transform, self.image = (
-            transform,
-            np.random.default_rng(0).integers(0, 256, (16, 16, 3), np.uint8),
-        )
+        self.transform = transform
+        self.image = np.random.default_rng(0).integers(0, 256, (16, 16, 3), np.uint8)
 
     def __len__(self) -> int:
         return 64
@@ -312,7 +311,8 @@ def test_pixels_of_masks_that_are_uncovered_have_the_given_value(
         hba.export(schedule, "albumentations", file, mask_fill=mask_fill)
         pipeline = albumentations.load(file)
         pipeline.set_random_state(np.random.default_rng(0), random.Random(0))
-        image, mask = np.zeros((32, 32, 3), np.uint8), np.full((32, 32), 7, np.uint8)
+        image = np.zeros((32, 32, 3), np.uint8)
+        mask = np.full((32, 32), 7, np.uint8)
         masks.append(
             np.stack([pipeline(image=image, mask=mask)["mask"] for _ in range(50)])
         )

@@ -26,7 +26,8 @@ SYMMETRIES = tuple(
     STAGED[name] for name in ("HorizontalFlip", "VerticalFlip", "QuarterTurn")
 )
 CROPS = tuple(STAGED[name] for name in ("ResizedCrop", "PaddedCrop"))
-SIDE, N_DRAWS = 32, 10_000
+SIDE = 32
+N_DRAWS = 10_000
 
 
 def fixed(operations: Any, *values: float) -> Schedule:
@@ -73,10 +74,8 @@ def test_symmetries_are_exact_and_as_likely(tmp_path: Any) -> None:
     """
     schedule = fixed(SYMMETRIES, 0.3, 0.6, 0.9)
     image = np.arange(9, dtype=np.uint8).reshape(3, 3)
-    pipeline, levels = (
-        loaded(schedule, tmp_path),
-        torch.from_numpy(image).expand(N_DRAWS, 1, 3, 3),
-    )
+    pipeline = loaded(schedule, tmp_path)
+    levels = torch.from_numpy(image).expand(N_DRAWS, 1, 3, 3)
     singles = [pipeline(image=image)["image"].tobytes() for _ in range(N_DRAWS)]
     torch.manual_seed(0)
     batch = [one.tobytes() for one in schedule.transform()(levels).numpy()]
@@ -125,22 +124,18 @@ def both(name: str, magnitude: float, n: int = 2000) -> tuple[np.ndarray, np.nda
 
 
 CHANGES = {
-    **{
-        "Zoom": 0.5,
-        "Shear": 40.0,
-        "Rotation": 40.0,
-        "BrightnessJitter": 0.5,
-        "ContrastJitter": 0.5,
-    },
-    **{
-        "Hue": 0.1,
-        "Saturation": 0.7,
-        "Gamma": 0.8,
-        "Gray": 0.0,
-        "Blur": 0.08,
-        "Noise": 0.1,
-        "Jpeg": 20.0,
-    },
+    "Zoom": 0.5,
+    "Shear": 40.0,
+    "Rotation": 40.0,
+    "BrightnessJitter": 0.5,
+    "ContrastJitter": 0.5,
+    "Hue": 0.1,
+    "Saturation": 0.7,
+    "Gamma": 0.8,
+    "Gray": 0.0,
+    "Blur": 0.08,
+    "Noise": 0.1,
+    "Jpeg": 20.0,
 }
 
 
@@ -166,10 +161,8 @@ def test_crops_have_the_area_the_ratio_and_the_place_of_hba_s() -> None:
         parts = []
         for images in both("ResizedCrop", least_area):
             x, y = ((images[..., channel] - 60) / 4 for channel in (0, 1))
-            across, down = (
-                (x[:, 16, 24] - x[:, 16, 8]) / 16,
-                (y[:, 24, 16] - y[:, 8, 16]) / 16,
-            )
+            across = (x[:, 16, 24] - x[:, 16, 8]) / 16
+            down = (y[:, 24, 16] - y[:, 8, 16]) / 16
             parts.append(
                 (across * down, np.log(across / down), x[:, 16, 16], y[:, 16, 16])
             )
@@ -237,10 +230,8 @@ def test_other_types_become_what_uint8_becomes_or_are_refused(tmp_path: Any) -> 
     ]
     for name in [*RECIPES, *policy_names()]:
         schedule = hba.load_policy(name).averaged()
-        pipeline, grey = (
-            loaded(schedule, tmp_path),
-            [image[..., 0], image[..., :1]] * (len({*schedule.fill}) == 1),
-        )
+        pipeline = loaded(schedule, tmp_path)
+        grey = [image[..., 0], image[..., :1]] * (len({*schedule.fill}) == 1)
         cases = [("image", one) for one in (image, *grey)]
         for target, levels in [
             *cases,
@@ -291,7 +282,8 @@ def test_the_head_of_a_file_says_how_to_mix_and_its_lines_do_that() -> None:
     from timm.data.mixup import Mixup
     from torchvision.transforms import v2
 
-    images, labels = torch.rand(4, 1, 6, 6), torch.arange(4)
+    images = torch.rand(4, 1, 6, 6)
+    labels = torch.arange(4)
     assert lines[1].startswith("timm.data.Mixup(")
     timm_s = eval(lines[1].removeprefix("timm.data."), {"Mixup": Mixup, "n": 4})
     for mix in (

@@ -27,7 +27,8 @@ from hba.policy.spaces import search_space
 from hba.schedule.annotations import KEYPOINTS, moved
 from hba.schedule.schedule import Schedule
 
-HEIGHT, WIDTH = 21, 34
+HEIGHT = 21
+WIDTH = 34
 WALK = search_space(
     operations=["ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate"]
 ).operations
@@ -266,10 +267,8 @@ def test_operations_are_pil_s_but_for_the_rounding_of_enhancers_and_means() -> N
 
 def test_images_that_are_not_floats_in_0_to_1_are_refused() -> None:
     """Also in the compositions of torchvision."""
-    policy, levels = (
-        exported(schedule_of("hba"), keepdim=True),
-        images().mul(255).byte(),
-    )
+    policy = exported(schedule_of("hba"), keepdim=True)
+    levels = images().mul(255).byte()
     pixels = levels[0].permute(1, 2, 0).numpy()
     picture = Image.fromarray(pixels)
     wrong: list[Any] = [

@@ -43,14 +43,16 @@ def state() -> tuple[Any, ...]:
 
 def test_transforms_and_exports_give_the_same_pixels() -> None:
     schedule = schedule_of("stages", "magnitudes")
-    image, levels = pictures()[0], TF.pil_to_tensor(pictures()[0])
+    image = pictures()[0]
+    levels = TF.pil_to_tensor(pictures()[0])
     floats = levels[None] / 255
     modules = {
         to: module_of(hba.export(schedule, to)) for to in ("torchvision", "kornia")
     }
 
     def all_augmented() -> list[np.ndarray]:
-        transform, exported = schedule.transform(), modules["torchvision"].transform()
+        transform = schedule.transform()
+        exported = modules["torchvision"].transform()
         found = [
             augmented(transform, one, 0)
             for one in (image, np.array(image), levels, floats[0], floats)
@@ -65,7 +67,8 @@ def test_transforms_and_exports_give_the_same_pixels() -> None:
     expected = all_augmented()
     for name, made in STATES.items():
         with made():
-            before, found = state(), all_augmented()
+            before = state()
+            found = all_augmented()
             assert state() == before
         for number, (one, other) in enumerate(zip(found, expected, strict=True)):
             assert np.array_equal(one, other), (name, number)

@@ -40,10 +40,8 @@ N_SEEDS = 4
 
 def number_that_differ(schedule: Schedule, progress: float) -> int:
     """Of images that both augment by the same random numbers."""
-    own, exported = (
-        schedule.transform(),
-        module_of(hba.export(schedule, "torchvision")).transform(),
-    )
+    own = schedule.transform()
+    exported = module_of(hba.export(schedule, "torchvision")).transform()
     own.set_progress(progress)
     exported.set_progress(progress)
     return sum(
@@ -67,11 +65,10 @@ def test_it_gives_the_pixels_of_the_schedule() -> None:
 def test_set_epoch_means_what_it_does_in_hba_and_the_last_epoch_is_the_default() -> (
     None
 ):
-    schedule, image = schedule_of("hba", "magnitudes"), pictures()[0]
-    own, exported = (
-        schedule.transform(),
-        module_of(hba.export(schedule, "torchvision")).transform(),
-    )
+    schedule = schedule_of("hba", "magnitudes")
+    image = pictures()[0]
+    own = schedule.transform()
+    exported = module_of(hba.export(schedule, "torchvision")).transform()
     for place in (None, (0, 4), (3, 4), (2, 7), (0, 1)):
         if place is not None:
             own.set_epoch(*place)

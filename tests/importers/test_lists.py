@@ -81,7 +81,8 @@ def drawn_by_the_list(policy: Any) -> list[list[tuple[str, float]]]:
 def test_images_get_the_operations_of_the_list(tmp_path: Path) -> None:
     """As often, as many, and with the mean magnitudes of the levels."""
     schedule = imported(tmp_path, POLICY)
-    ours, theirs = drawn_by_hba(schedule), drawn_by_the_list(POLICY)
+    ours = drawn_by_hba(schedule)
+    theirs = drawn_by_the_list(POLICY)
     our_rates, their_rates = (
         Counter(name for image in one for name, _ in image) for one in (ours, theirs)
     )
@@ -91,7 +92,8 @@ def test_images_get_the_operations_of_the_list(tmp_path: Path) -> None:
         for name, n in their_rates.items()
         if abs(our_rates[name] - n) >= 6 * np.sqrt(n) + 30
     ] == []
-    our_numbers, their_numbers = Counter(map(len, ours)), Counter(map(len, theirs))
+    our_numbers = Counter(map(len, ours))
+    their_numbers = Counter(map(len, theirs))
     assert our_numbers.keys() == their_numbers.keys() == {0, 1, 2}
     assert [
         n
@@ -144,7 +146,8 @@ def test_levels_are_what_pil_does_there() -> None:
     assert [posterize(level) for level in (0, 0.24, 0.25, 0.99, 1)] == [4, 4, 5, 7, 8]
 
 
-AS_PYTHON, AS_JSON = "[[('Rotate', 0.5, 0.25)]]", '[[["Rotate", 0.5, 0.25]]]'
+AS_PYTHON = "[[('Rotate', 0.5, 0.25)]]"
+AS_JSON = '[[["Rotate", 0.5, 0.25]]]'
 FOUND = {
     "\n  {}\n\n": "",
     "import os\nos.remove('x')\npolicy = {}\nother = f(3)": "policy",

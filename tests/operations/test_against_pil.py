@@ -41,7 +41,8 @@ POORER: Mapping[str, Callable[[Image.Image], Image.Image]] = {
     "Brightness": lambda image: ImageEnhance.Brightness(image).degenerate,
     "Sharpness": lambda image: ImageEnhance.Sharpness(image).degenerate,
 }
-LOW, HIGH = 0.1, 1.9
+LOW = 0.1
+HIGH = 1.9
 MOST_FLOAT32_ERROR = 0.001
 
 
@@ -131,8 +132,10 @@ def places(
     corner.
     """
     y, x = np.mgrid[:height, :width] + 0.5
-    cos, sin = math.cos(math.radians(magnitude)), math.sin(math.radians(magnitude))
-    right, down = x - width / 2, y - height / 2
+    cos = math.cos(math.radians(magnitude))
+    sin = math.sin(math.radians(magnitude))
+    right = x - width / 2
+    down = y - height / 2
     return {
         "ShearX": (x + magnitude * y, y),
         "ShearY": (x, y + magnitude * x),
@@ -189,16 +192,15 @@ def test_bilinear_operations_are_pil_s_means_within_one_level() -> None:
                 [special, magnitudes_within(-highest, highest, 8, seed)]
             )
             batch = cycled(images, len(magnitudes))
-            ours, edges = (
-                on_the_grid(bilinear, batch, magnitudes),
-                on_the_edge(name, batch, magnitudes),
-            )
+            ours = on_the_grid(bilinear, batch, magnitudes)
+            edges = on_the_edge(name, batch, magnitudes)
             # Places are float32 numbers, relative to the image.
             far = abs(ours - by_pil_unrounded(bilinear, batch, magnitudes)) > 0.02
             far |= abs(ours.round() - by_pil(bilinear, batch, magnitudes)) > 1
             if (far & ~edges).any() or far.mean() > 0.02:
                 wrong.append((name, images.shape))
-        photo, magnitude = photographs()[1], highest * 0.61
+        photo = photographs()[1]
+        magnitude = highest * 0.61
         assert (
             abs(
                 on_the_grid(name, photo, magnitude)
@@ -328,10 +330,8 @@ def test_cutout_is_a_rectangle_of_pil() -> None:
     wrong = []
     for height, width in ((32, 32), (45, 71), (29, 10), (224, 224)):
         images = np.zeros((60, height, width, 3), np.uint8)
-        sizes, at = (
-            torch.rand(60, generator=generator),
-            torch.rand(60, 2, generator=generator),
-        )
+        sizes = torch.rand(60, generator=generator)
+        at = torch.rand(60, 2, generator=generator)
         # Halves of a pixel are rounded as Python rounds the float32 number.
         sizes[:20] = (torch.arange(20) % min(height, width) + 0.5) / min(height, width)
         at[::2] = (at[::2] * torch.tensor([width, height])).floor() / torch.tensor(

@@ -60,7 +60,8 @@ def step_by_step(space: SearchSpace, sample: BatchSample, images: Tensor) -> Ten
     """Image by image, each operation called by itself."""
     results = []
     for row in range(len(images)):
-        image, one = images[row : row + 1], rows_of(sample, slice(row, row + 1))
+        image = images[row : row + 1]
+        one = rows_of(sample, slice(row, row + 1))
         for step, slot in enumerate(one.slots[0].tolist()):
             if slot >= 0:
                 operation = space.operations[slot // space.copies]
@@ -81,7 +82,8 @@ def test_both_paths_give_the_same_pixels_after_all_stages(
     """Operations of probability 0 are not computed. A difference in the last bit may
     turn a grey level later.
     """
-    space, images = NAMED_SPACES[name], eight_bit_images((N_IMAGES, 3, 12, 12), seed=5)
+    space = NAMED_SPACES[name]
+    images = eight_bit_images((N_IMAGES, 3, 12, 12), seed=5)
     values = random_values(space, N_IMAGES, 6)
     for every in (space.n, 4):
         values[:, [slot.probability for slot in space.slots[::every]]] = 0.0
@@ -107,7 +109,8 @@ def test_both_paths_give_the_operations_one_after_the_other(
         )
     ):
         images = random_images(shape, seed, dtype).requires_grad_()
-        before, sample = images.detach().clone(), mixed_draw(space, N_IMAGES, seed)
+        before = images.detach().clone()
+        sample = mixed_draw(space, N_IMAGES, seed)
         expected = step_by_step(space, sample, before)
         for result in both_paths(space, sample, images):
             assert torch.equal(result, expected), shape
@@ -142,10 +145,8 @@ def test_both_ends_of_ranges_no_images_and_no_operations(both_paths: BothPaths) 
             result.shape
             for result in both_paths(space, nothing, torch.zeros(0, 3, 7, 5))
         } == {(0, 3, 7, 5)}
-    space, images = (
-        SearchSpace(count_probabilities=(1.0,)),
-        random_images((4, 3, 6, 6), seed=27),
-    )
+    space = SearchSpace(count_probabilities=(1.0,))
+    images = random_images((4, 3, 6, 6), seed=27)
     before = images.clone()
     for result in both_paths(
         space, draw_with_trace(space, random_values(space, 1, seed=28), 4)[0], images
@@ -206,10 +207,8 @@ def test_any_number_of_channels_is_each_channel_alone(both_paths: BothPaths) -> 
         )
         fill = torch.linspace(0.1, 0.9, n_channels)
         for operation in ANY_CHANNELS:
-            magnitude, position = (
-                magnitudes_for(operation, 6, seed=1),
-                positions(6, seed=1),
-            )
+            magnitude = magnitudes_for(operation, 6, seed=1)
+            position = positions(6, seed=1)
             together = operation(images, magnitude, fill=fill, position=position)
             alone = [
                 operation(

@@ -75,7 +75,8 @@ def policy_for(space: SearchSpace, n_rows: int | None, spread: float = 0.0) -> P
 
 
 def assert_compiles(policy: Policy, sizes: tuple[int, ...] = (N_IMAGES,)) -> None:
-    fast, replay = compiled(policy), compiled(policy.replay)
+    fast = compiled(policy)
+    replay = compiled(policy.replay)
     for seed, n_images in enumerate(sizes):
         images = eight_bit_images((n_images, 3, 9, 14), seed=2)
         result = with_default_generator(seed, fast, images)
@@ -99,14 +100,13 @@ def test_a_policy_can_compile_only_what_is_after_the_draw(
     )
     compiled_application.cache_clear()
     space = SearchSpace((HALF, Operation("Mirror", mirror)))
-    eager, counted = (
-        policy_for(space, None, spread=0.75),
-        torch._dynamo.utils.counters["stats"],
-    )
+    eager = policy_for(space, None, spread=0.75)
+    counted = torch._dynamo.utils.counters["stats"]
     policy = Policy(eager.space, eager.values, eager.fill, eager.spread, compiled=True)
     counted.clear()
     images = eight_bit_images((N_IMAGES, 3, 9, 14), seed=2)
-    own, expected = seeded(3), seeded(3)
+    own = seeded(3)
+    expected = seeded(3)
     for _ in range(2):
         assert torch.equal(policy(images, own), eager(images, expected))
     assert torch.equal(own.get_state(), expected.get_state())
@@ -127,10 +127,8 @@ def test_rows_of_each_image_the_whole_space_and_other_sizes_give_the_same_too() 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler")
 @pytest.mark.parametrize("name", ["photo", "timm"])
 def test_inductor_gives_the_same_pixels_to_rounding(name: str) -> None:
-    policy, images = (
-        load_policy(name).policy(0),
-        eight_bit_images((N_IMAGES, 3, 32, 32), seed=2),
-    )
+    policy = load_policy(name).policy(0)
+    images = eight_bit_images((N_IMAGES, 3, 32, 32), seed=2)
     sample = policy.draw(N_IMAGES, seeded(8))
     replay: Callable[..., Tensor] = torch.compile(
         policy.replay, fullgraph=True, dynamic=False

@@ -34,10 +34,8 @@ def filled(image: Tensor, inside: Tensor) -> Tensor:
 
 def test_perspective_is_torchvision_s_with_the_same_corners() -> None:
     for height, width in SIZES:
-        images, uniforms = (
-            random_images((8, 3, height, width), seed=1),
-            torch.rand(8, 8, generator=seeded(2)),
-        )
+        images = random_images((8, 3, height, width), seed=1)
+        uniforms = torch.rand(8, 8, generator=seeded(2))
         largest = torch.linspace(0, 0.5, 8)
         result = perspective(images, largest, FILL, uniforms)
         start, end = (
@@ -58,10 +56,8 @@ def test_corners_are_drawn_as_by_torchvision() -> None:
     """RandomPerspective: whole numbers from 0 to int(scale * (side // 2)), from each
     corner inwards.
     """
-    uniforms, largest = (
-        torch.rand(N_DRAWS, 8, generator=seeded(3)),
-        torch.full((N_DRAWS,), 0.3),
-    )
+    uniforms = torch.rand(N_DRAWS, 8, generator=seeded(3))
+    largest = torch.full((N_DRAWS,), 0.3)
     start, end = perspective_points(largest, uniforms, 41, 32)
     assert start[0].tolist() == [[0, 0], [31, 0], [31, 40], [0, 40]]
     inwards = (end - start) * torch.tensor([[1, 1], [-1, 1], [-1, -1], [1, -1]])
@@ -74,10 +70,8 @@ def test_corners_are_drawn_as_by_torchvision() -> None:
 
 def test_elastic_is_torchvision_s_with_the_same_displacement() -> None:
     for height, width in (*SIZES, (1, 4)):
-        images, uniforms = (
-            random_images((5, 3, height, width), seed=4),
-            torch.rand(5, 1, generator=seeded(5)),
-        )
+        images = random_images((5, 3, height, width), seed=4)
+        uniforms = torch.rand(5, 1, generator=seeded(5))
         largest = torch.linspace(0, 0.2, 5)
         displacement = elastic_displacement(largest, uniforms, height, width)
         assert displacement.shape == (5, height, width, 2)
@@ -112,10 +106,8 @@ def test_the_displacement_is_a_spline_within_its_bound() -> None:
 
 def test_erase_covers_the_rectangle_that_torchvision_s_would() -> None:
     """For the same share, aspect and place; cut to the image if it does not fit."""
-    images, uniforms = (
-        random_images((300, 3, 20, 31), seed=7),
-        torch.rand(300, 4, generator=seeded(8)),
-    )
+    images = random_images((300, 3, 20, 31), seed=7)
+    uniforms = torch.rand(300, 4, generator=seeded(8))
     result = erase(images, torch.full((300,), 0.4), FILL, uniforms)
     n_cut = 0
     for image, found, (share, aspect, x, y) in zip(
@@ -123,10 +115,13 @@ def test_erase_covers_the_rectangle_that_torchvision_s_would() -> None:
     ):
         area = (0.02 + 0.38 * share) * 20 * 31
         ratio = math.exp(math.log(0.3) + aspect * math.log(3.3 / 0.3))
-        height, width = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        height = round(math.sqrt(area * ratio))
+        width = round(math.sqrt(area / ratio))
         n_cut += height > 20 or width > 31
-        height, width = min(height, 20), min(width, 31)
-        top, left = int(y * (20 - height + 1)), int(x * (31 - width + 1))
+        height = min(height, 20)
+        width = min(width, 31)
+        top = int(y * (20 - height + 1))
+        left = int(x * (31 - width + 1))
         assert torch.equal(
             found, TF.erase(image, top, left, height, width, FILL[:, None, None])
         )
@@ -134,10 +129,8 @@ def test_erase_covers_the_rectangle_that_torchvision_s_would() -> None:
 
 
 def test_the_erased_share_and_place_are_uniform() -> None:
-    images, uniforms = (
-        torch.zeros(N_DRAWS, 1, 32, 32),
-        torch.rand(N_DRAWS, 4, generator=seeded(9)),
-    )
+    images = torch.zeros(N_DRAWS, 1, 32, 32)
+    uniforms = torch.rand(N_DRAWS, 4, generator=seeded(9))
     covered = erase(images, torch.full((N_DRAWS,), 0.2), torch.ones(1), uniforms)
     shares = covered.mean(dim=(1, 2, 3))
     assert abs(float(shares.mean()) - 0.11) < 0.003

@@ -58,18 +58,18 @@ def test_flips_and_turns_are_those_of_pytorch() -> None:
 
 @pytest.mark.parametrize("name", MOVES)
 def test_batches_packed_images_arrays_and_pil_agree(name: str) -> None:
-    operation, batch = STAGED[name], 64
-    given, drawn = images(batch, 12, 12), uniforms(STAGED[name], batch)
+    operation = STAGED[name]
+    batch = 64
+    given = images(batch, 12, 12)
+    drawn = uniforms(STAGED[name], batch)
     strong = (
         None
         if operation.magnitude_range is None
         else torch.full((batch,), operation.magnitude_range[1])
     )
     of_floats = operation(given, strong, fill=FILL, position=drawn)
-    chosen, magnitudes = (
-        torch.zeros(batch, 1, dtype=torch.long),
-        torch.zeros(batch, 1) if strong is None else strong[:, None],
-    )
+    chosen = torch.zeros(batch, 1, dtype=torch.long)
+    magnitudes = torch.zeros(batch, 1) if strong is None else strong[:, None]
     levels = given.mul(255).round().to(torch.uint8)
     of_bytes = apply_to_images(
         [operation], (chosen, magnitudes, drawn[:, None]), levels, FILL
@@ -97,13 +97,15 @@ def test_batches_packed_images_arrays_and_pil_agree(name: str) -> None:
 
 
 def test_a_resized_crop_is_pil_s_resize_of_a_box_in_the_drawn_bounds() -> None:
-    operation, least = STAGED["ResizedCrop"], 0.3
+    operation = STAGED["ResizedCrop"]
+    least = 0.3
     drawn = uniforms(operation, N_DRAWS).double()
     found = operation.function(
         torch.full((N_DRAWS,), least, dtype=torch.float64), 32, 32, drawn
     )
     across, down, left, top = (found[name] for name in ("a", "e", "c", "f"))
-    area, ratio = across * down, across / down
+    area = across * down
+    ratio = across / down
     assert area.min() >= least
     assert area.max() <= 1
     assert ratio.min() >= 0.75 - 1e-9
@@ -126,11 +128,10 @@ def test_a_resized_crop_is_pil_s_resize_of_a_box_in_the_drawn_bounds() -> None:
 
 
 def test_a_padded_crop_shifts_as_torchvision_s_does() -> None:
-    operation, padding = STAGED["PaddedCrop"], 3
-    given, drawn = (
-        images(1, 12, 12).repeat(200, 1, 1, 1),
-        uniforms(STAGED["PaddedCrop"], 200),
-    )
+    operation = STAGED["PaddedCrop"]
+    padding = 3
+    given = images(1, 12, 12).repeat(200, 1, 1, 1)
+    drawn = uniforms(STAGED["PaddedCrop"], 200)
     found = operation(
         given, torch.full((200,), padding / 12), fill=FILL, position=drawn
     )
@@ -162,17 +163,16 @@ def test_affine_maps_show_torchvision_s_pixels(
 ) -> None:
     """The same image through many maps: all pixels of its nearest neighbour."""
     (largest, arguments), operation, batch = AFFINE[name], STAGED[name], 60
-    given, drawn = images(1, height, width), uniforms(STAGED[name], batch).double()
+    given = images(1, height, width)
+    drawn = uniforms(STAGED[name], batch).double()
     found = operation(
         given.repeat(batch, 1, 1, 1),
         torch.full((batch,), largest),
         fill=FILL,
         position=drawn,
     )
-    picture, fill = (
-        TF.to_pil_image(given[0]),
-        [round(255 * one) for one in FILL.tolist()],
-    )
+    picture = TF.to_pil_image(given[0])
+    fill = [round(255 * one) for one in FILL.tolist()]
     for number, image in enumerate(found):
         moves = {
             "angle": 0.0,
@@ -193,7 +193,8 @@ def test_affine_maps_show_torchvision_s_pixels(
     "name", ["ResizedCrop", "Zoom", "Shear", "Rotation", "PaddedCrop"]
 )
 def test_crops_at_their_identity_change_nothing(name: str) -> None:
-    operation, given = STAGED[name], images(8)
+    operation = STAGED[name]
+    given = images(8)
     assert operation.identity is not None
     result = operation(
         given,

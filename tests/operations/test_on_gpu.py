@@ -81,7 +81,8 @@ def test_a_draw_gives_the_cpu_s_pixels(operation: Operation, channels: int) -> N
 
 @pytest.mark.parametrize("name", ["recipe", "full"])
 def test_all_stages_give_the_cpu_s_pixels(name: str) -> None:
-    space, images = NAMED_SPACES[name], eight_bit_images((N_IMAGES, 3, 16, 16), seed=5)
+    space = NAMED_SPACES[name]
+    images = eight_bit_images((N_IMAGES, 3, 16, 16), seed=5)
     draw = draw_with_trace(space, random_values(space, N_IMAGES, 6), N_IMAGES)[0]
     expected = apply_operations(space, draw, images, fill_of(images))
     differs = (replayed_on_gpu(space, draw, images) - expected).abs() > 1.5 / 255

@@ -62,10 +62,8 @@ def test_results_are_like_the_images_and_each_depends_on_its_own_alone(
         (0, 3, 7, 5),
     ):
         for dtype in (torch.float32, torch.float64, torch.float16):
-            images, uniforms = (
-                random_images(shape, seed=3, dtype=dtype),
-                uniforms_for(row, shape[0], seed=4),
-            )
+            images = random_images(shape, seed=3, dtype=dtype)
+            uniforms = uniforms_for(row, shape[0], seed=4)
             before = images.clone()
             result = applied(row, images, end, uniforms)
             assert (result.shape, result.dtype) == (images.shape, images.dtype)
@@ -129,7 +127,8 @@ COLORS: dict[str, tuple[float, Callable[[Tensor, float], Tensor], float]] = {
 @pytest.mark.parametrize("name", COLORS)
 def test_colors_are_those_of_torchvision(name: str) -> None:
     magnitude, reference, tolerance = COLORS[name]
-    row, images = STAGED[name], eight_bit_images((40, 3, 9, 7), seed=7)
+    row = STAGED[name]
+    images = eight_bit_images((40, 3, 9, 7), seed=7)
     uniforms = uniforms_for(row, 40, seed=8)
     drawn = uniforms[:, 0].tolist() if row.n_uniforms else [0.0] * 40
     expected = torch.stack(
@@ -147,10 +146,8 @@ def test_colors_are_those_of_torchvision(name: str) -> None:
 
 def test_blur_is_torchvision_s_with_a_kernel_of_one_size() -> None:
     for height, width, size in ((24, 30, 13), (33, 20, 11), (64, 64, 33), (5, 2, 3)):
-        images, uniforms = (
-            random_images((6, 3, height, width), seed=9),
-            uniforms_for(STAGED["Blur"], 6, seed=10),
-        )
+        images = random_images((6, 3, height, width), seed=9)
+        uniforms = uniforms_for(STAGED["Blur"], 6, seed=10)
         deviations = (0.08 * min(height, width) * uniforms).repeat(1, 2).tolist()
         expected = [
             TF.gaussian_blur(*one, two)
@@ -196,10 +193,8 @@ def test_jpeg_is_pil_s_within_a_grey_level_in_most_pixels() -> None:
 
 
 def test_noise_is_normal_and_no_two_pixels_channels_or_images_are_alike() -> None:
-    images, row = (
-        torch.full((256, 3, 24, 24), 0.5, dtype=torch.float64),
-        STAGED["Noise"],
-    )
+    images = torch.full((256, 3, 24, 24), 0.5, dtype=torch.float64)
+    row = STAGED["Noise"]
     # Deviations small enough that nothing is clamped, seeds one step apart.
     uniforms = torch.stack([torch.full((256,), 0.5), torch.arange(256) / 2**24], dim=1)
     noise = (applied(row, images, 0.1, uniforms) - 0.5) / 0.05
@@ -274,7 +269,8 @@ def change_of(name: str, before: Tensor, after: Tensor) -> Tensor:
 def test_the_change_is_drawn_uniformly(
     name: str, magnitude: float, color: Any, bounds: tuple[float, float]
 ) -> None:
-    row, side = STAGED[name], 24 if name == "Noise" else 1
+    row = STAGED[name]
+    side = 24 if name == "Noise" else 1
     images = (
         torch.tensor(color)[:, None, None].expand(N_DRAWS, 3, side, side).contiguous()
     )

@@ -84,10 +84,8 @@ def test_float16_is_within_its_own_rounding_of_float64() -> None:
     """
     images = eight_bit_images((30, 3, 40, 65), seed=7, dtype=torch.float64)
     for operation in (*ALL, *BILINEAR):
-        magnitude, position = (
-            magnitudes_for(operation, 30, seed=7),
-            positions(30, seed=7),
-        )
+        magnitude = magnitudes_for(operation, 30, seed=7)
+        position = positions(30, seed=7)
         exact, half = (
             operation(given, magnitude, fill=fill_for(given, RED), position=position)
             for given in (images, images.half())
@@ -109,12 +107,11 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def test_layout_in_memory_grey_channels_and_shared_memory_do_not_matter() -> None:
-    images, gray = (
-        eight_bit_images((4, 3, 9, 14), seed=6),
-        eight_bit_images((4, 1, 15, 11), seed=5),
-    )
+    images = eight_bit_images((4, 3, 9, 14), seed=6)
+    gray = eight_bit_images((4, 1, 15, 11), seed=5)
     for operation in (*ALL, *BILINEAR):
-        magnitude, position = magnitudes_for(operation, 4, seed=6), positions(4, seed=6)
+        magnitude = magnitudes_for(operation, 4, seed=6)
+        position = positions(4, seed=6)
         expected = operation(
             images, magnitude, fill=fill_for(images, RED), position=position
         )

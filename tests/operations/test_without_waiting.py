@@ -61,10 +61,10 @@ class NothingFromTheHost(TorchFunctionMode):
 def test_draw_and_replay_look_at_no_values_and_later_take_none_from_the_host() -> None:
     for space in FREE_SPACES.values():
         for n_rows in (None, 6):
-            policy, images = (
-                Policy(space, on_meta((space.n,) if n_rows is None else (6, space.n))),
-                on_meta((6, 3, 9, 9)),
+            policy = Policy(
+                space, on_meta((space.n,) if n_rows is None else (6, space.n))
             )
+            images = on_meta((6, 3, 9, 9))
             sample = policy.draw(6)
             assert (
                 sample.slots.shape == sample.magnitudes.shape == (6, len(space.steps))
@@ -74,7 +74,8 @@ def test_draw_and_replay_look_at_no_values_and_later_take_none_from_the_host() -
                 policy(images)
     for searches_count in (False, True):
         space = SearchSpace(searches_count=searches_count)
-        values, spread = on_meta((6, space.n)), on_meta((6, space.n))
+        values = on_meta((6, space.n))
+        spread = on_meta((6, space.n))
         draw_with_trace(space, values, 6, spread=spread)[0]
         with NothingFromTheHost():
             assert (

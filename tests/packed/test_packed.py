@@ -72,7 +72,8 @@ def by_pil(
     fill: Tensor,
 ) -> Tensor:
     """Each image by PIL, one operation after the other."""
-    results, color = [], tuple(round(one, 6) for one in fill.tolist())
+    results = []
+    color = tuple(round(one, 6) for one in fill.tolist())
     for image, *numbers in zip(images, *(one.tolist() for one in steps), strict=True):
         drawn = [
             OpSample(operations[index], *others)
@@ -96,7 +97,8 @@ def test_bytes_become_what_pil_makes_and_floats_what_floats_became(name: str) ->
     sizes = ((1, 1), (1, 8), (8, 1), (2, 5), (9, 11), (32, 32))
     for seed, (channels, size) in enumerate(itertools.product((1, 3), sizes)):
         images = random_bytes((N_IMAGES, channels, *size), seed)
-        before, sample = images.clone(), mixed_draw(space, N_IMAGES, seed)
+        before = images.clone()
+        sample = mixed_draw(space, N_IMAGES, seed)
         for fill in (fill_of(images.float()), torch.tensor(GRAY[:channels])):
             expected = by_pil(space.operations, steps_of(space, sample), images, fill)
             assert torch.equal(
@@ -128,11 +130,10 @@ def test_any_three_operations_one_after_the_other(channels: int) -> None:
             operation, int(is_chosen.sum()), seed=index
         )
     positions = torch.rand(*chosen.shape, 2, generator=seeded(1))
-    images, fill = (
-        random_bytes((len(chosen), channels, 7, 6), seed=2),
-        torch.tensor(GRAY[:channels]),
-    )
-    steps, floats = (chosen, magnitudes, positions), images.float() / 255
+    images = random_bytes((len(chosen), channels, 7, 6), seed=2)
+    fill = torch.tensor(GRAY[:channels])
+    steps = (chosen, magnitudes, positions)
+    floats = images.float() / 255
     assert torch.equal(
         apply_to_images(ALL, steps, images, fill), by_pil(ALL, steps, images, fill)
     )
@@ -144,10 +145,8 @@ def test_any_three_operations_one_after_the_other(channels: int) -> None:
 def test_the_same_operation_on_every_image() -> None:
     fill = torch.tensor(GRAY)
     for operation in (*ALL, *OWN):
-        images, sample = (
-            random_bytes((60, 3, 12, 9), seed=3),
-            draw_of_one(operation, 60, seed=4),
-        )
+        images = random_bytes((60, 3, 12, 9), seed=3)
+        sample = draw_of_one(operation, 60, seed=4)
         drawn = [OpSample(operation, float(sample.magnitudes[0]), (0.25, 0.75))]
         expected = [
             TF.pil_to_tensor(apply_to_pil(drawn, TF.to_pil_image(one), GRAY))
@@ -182,11 +181,10 @@ def test_what_is_compiled_and_when_kernels_run(monkeypatch: pytest.MonkeyPatch) 
         return run(images, program, fill, dtype)
 
     monkeypatch.setattr("hba.packed.images.run", counted)
-    space, fill = SPACES["nearest"], torch.tensor(GRAY)
-    sample, images = (
-        mixed_draw(space, N_IMAGES, seed=5),
-        random_bytes((N_IMAGES, 3, 4, 4), seed=6),
-    )
+    space = SPACES["nearest"]
+    fill = torch.tensor(GRAY)
+    sample = mixed_draw(space, N_IMAGES, seed=5)
+    images = random_bytes((N_IMAGES, 3, 4, 4), seed=6)
     for others in (
         images.float() / 255 + 1e-6,
         images.double() / 255,
@@ -204,10 +202,8 @@ def test_no_pixels_and_other_channels() -> None:
         policy = Policy(SearchSpace(), torch.full((SearchSpace().n,), 0.5))
         assert policy(torch.zeros(shape, dtype=torch.uint8)).shape == shape
     space = SearchSpace(tuple(operation for operation in ALL if operation.any_channels))
-    sample, images = (
-        mixed_draw(space, N_IMAGES, seed=12),
-        random_bytes((N_IMAGES, 5, 6, 7), seed=13),
-    )
+    sample = mixed_draw(space, N_IMAGES, seed=12)
+    images = random_bytes((N_IMAGES, 5, 6, 7), seed=13)
     fill = torch.linspace(0, 1, 5)
     result = apply_operations(space, sample, images, fill)
     channels = [(images[:, one : one + 1], fill[one : one + 1]) for one in range(5)]
@@ -224,7 +220,8 @@ def test_no_pixels_and_other_channels() -> None:
 
 def check_planes(drawn: list[OpSample], pixels: Bytes, fill: tuple[float, ...]) -> None:
     """Gives the bytes that PIL makes, in new images."""
-    before, planes = pixels.copy(), torch.from_numpy(pixels).permute(2, 0, 1)[None]
+    before = pixels.copy()
+    planes = torch.from_numpy(pixels).permute(2, 0, 1)[None]
     result = apply_to_all(drawn, planes, torch.tensor(fill))[0].permute(1, 2, 0).numpy()
     image = Image.fromarray(before[:, :, 0] if before.shape[2:] == (1,) else before)
     np.testing.assert_array_equal(
@@ -263,10 +260,8 @@ def test_any_two_operations_give_what_pil_gives(channels: int) -> None:
     ]
     for seed, names in enumerate(cases):
         for height, width in ((17, 12), (1, 1), (1, 6)):
-            pixels, drawn = (
-                random_array(channels, height, width, seed),
-                drawn_at_random(names, 10 * seed),
-            )
+            pixels = random_array(channels, height, width, seed)
+            drawn = drawn_at_random(names, 10 * seed)
             check_planes(drawn, pixels, FILLS[channels][seed % 2])
 
 
@@ -308,7 +303,8 @@ def test_threads_share_the_images_and_a_forked_process_has_its_own(
 
 
 def test_without_numba_the_bytes_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    space, images = SPACES["nearest"], random_bytes((N_IMAGES, 3, 20, 20), seed=1)
+    space = SPACES["nearest"]
+    images = random_bytes((N_IMAGES, 3, 20, 20), seed=1)
     transform = Schedule(space, np.array([space.ranges]).mean(axis=2)).transform()
 
     def all_ways() -> list[Any]:

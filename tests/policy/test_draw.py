@@ -171,7 +171,8 @@ def test_seeds_decide_and_a_replay_gives_the_same_pixels() -> None:
         assert torch.equal(policy.draw(64).slots, first.slots), (
             "None is the default generator"
         )
-    before, pixels = images.clone(), policy.replay(images, first)
+    before = images.clone()
+    pixels = policy.replay(images, first)
     assert torch.equal(policy.replay(images, first), pixels)
     assert torch.equal(policy(images, seeded(8)), pixels)
     assert torch.equal(images, before)

@@ -93,13 +93,12 @@ def test_one_image_draws_what_a_batch_of_one_draws(
     """With a spread, of which a third of the columns has none, magnitudes are as near
     as single precision allows.
     """
-    n_operations, moved = set(), 0
+    n_operations = set()
+    moved = 0
     for seed in range(150):
         generator = torch.Generator().manual_seed(seed)
-        row, spread = (
-            random_row(space, seed),
-            2 * torch.rand(space.n, generator=generator),
-        )
+        row = random_row(space, seed)
+        spread = 2 * torch.rand(space.n, generator=generator)
         spread *= torch.rand(space.n, generator=generator) < 2 / 3
         width = spread if is_spread else None
         means = mean_probabilities(space, row, width)
@@ -115,10 +114,8 @@ def test_one_image_draws_what_a_batch_of_one_draws(
         assert [one.position for one in drawn] == [
             tuple(place) for place in sample.positions[0, :n].tolist()
         ]
-        magnitudes, precision = (
-            sample.magnitudes[0, :n].tolist(),
-            (1e-4 if is_spread else 0.0),
-        )
+        magnitudes = sample.magnitudes[0, :n].tolist()
+        precision = 1e-4 if is_spread else 0.0
         assert [one.magnitude for one in drawn] == pytest.approx(
             magnitudes, rel=precision, abs=precision
         )
@@ -140,7 +137,8 @@ def test_without_enhancers_pil_gives_exactly_the_pixels_of_the_batch(mode: str) 
     space = search_space("hba", EXACT)
     changed = 0
     for seed in range(60):
-        row, image = random_row(space, seed, probability=0.5), photo(mode, seed)
+        row = random_row(space, seed, probability=0.5)
+        image = photo(mode, seed)
         before = levels_of(image)
         result = on_pil(space, row, image, seed)
         np.testing.assert_array_equal(
@@ -161,10 +159,8 @@ def test_enhancers_and_bilinear_moves_are_within_a_grey_level_of_the_batch() -> 
     for operation in (*(OPERATIONS[name] for name in ENHANCERS), *moves):
         space = SearchSpace((operation,), count_probabilities=(0.0, 1.0))
         for seed in range(10):
-            row, image = (
-                random_row(space, seed, probability=1.0),
-                photo("L" if seed % 2 else "RGB", seed),
-            )
+            row = random_row(space, seed, probability=1.0)
+            image = photo("L" if seed % 2 else "RGB", seed)
             difference = levels_of(on_pil(space, row, image, seed)) - as_a_batch(
                 space, row, image, seed
             )

@@ -21,26 +21,20 @@ from hba.policy.spaces import RECIPE, SPACES, of_row, randaugment, search_space
 from hba.regularization.regularizer import Hyperparameter
 
 PBA_TABLE = {
-    **{
-        "Rotate": (0, 30),
-        "TranslateX": (0, 0.3125),
-        "TranslateY": (0, 0.3125),
-        "Brightness": (0.1, 1.9),
-    },
-    **{
-        "Color": (0.1, 1.9),
-        "Invert": None,
-        "Sharpness": (0.1, 1.9),
-        "Posterize": (4, 0),
-        "ShearX": (0, 0.3),
-    },
-    **{
-        "Solarize": (256, 0),
-        "ShearY": (0, 0.3),
-        "Equalize": None,
-        "AutoContrast": None,
-        "Cutout": (0, 0.625),
-    },
+    "Rotate": (0, 30),
+    "TranslateX": (0, 0.3125),
+    "TranslateY": (0, 0.3125),
+    "Brightness": (0.1, 1.9),
+    "Color": (0.1, 1.9),
+    "Invert": None,
+    "Sharpness": (0.1, 1.9),
+    "Posterize": (4, 0),
+    "ShearX": (0, 0.3),
+    "Solarize": (256, 0),
+    "ShearY": (0, 0.3),
+    "Equalize": None,
+    "AutoContrast": None,
+    "Cutout": (0, 0.625),
     "Contrast": (0.1, 1.9),
 }
 """Magnitudes at PBA's levels 0 and 10, in the order of its files; 10 and 20 pixels of
@@ -83,7 +77,8 @@ def test_the_named_spaces_are_their_sources_tables() -> None:
         ] == list(space.operations)
     with pytest.raises(SettingsError, match="did you mean hba"):
         search_space("HBA")
-    recipe, full = SPACES["recipe"], SPACES["full"]
+    recipe = SPACES["recipe"]
+    full = SPACES["full"]
     assert {one.name for one in full.operations} == {*OPERATIONS, *STAGED}
     assert {one.name for one in recipe.walk} == {*OPERATIONS} - {"Cutout"}
     assert {one.name for one in recipe.operations} - {*OPERATIONS} == {*RECIPE} & {

@@ -95,14 +95,10 @@ def test_the_walk_is_drawn_as_without_other_stages() -> None:
 
 @pytest.mark.parametrize("spread", [None, 0.7])
 def test_one_image_gets_what_a_batch_of_one_gets(spread: float | None) -> None:
-    values, widths = (
-        row(SPACE),
-        (None if spread is None else torch.full((SPACE.n,), spread)),
-    )
-    plain, means = (
-        plain_row(SPACE, values, widths),
-        mean_probabilities(SPACE, values, widths),
-    )
+    values = row(SPACE)
+    widths = None if spread is None else torch.full((SPACE.n,), spread)
+    plain = plain_row(SPACE, values, widths)
+    means = mean_probabilities(SPACE, values, widths)
     for seed in range(40):
         drawn = draw_for_one(plain, torch.Generator().manual_seed(seed))
         sample = draw_with_trace(

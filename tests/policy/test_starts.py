@@ -85,7 +85,8 @@ def test_k_is_two_but_for_the_operation_that_does_nothing() -> None:
     space = search_space(searches_count=True)
     first, second, third = randaugment(space)[-3:].double().sigmoid().tolist()
     # Two draws of 14 with replacement: how many of them are not Identity.
-    two, none = (1 - 1 / n) ** 2, 1 / n**2
+    two = (1 - 1 / n) ** 2
+    none = 1 / n**2
     assert second == pytest.approx(two / (1 - none), abs=1e-6)
     assert torch.tensor(first).logit().item() == pytest.approx(3.0, abs=1e-4), "clamped"
     assert third == pytest.approx(LEAST_PROBABILITY)
@@ -117,7 +118,8 @@ def test_every_start_is_finite_and_within_reach() -> None:
 
 
 def test_other_ranges_and_own_operations() -> None:
-    start, nearest = start_of(SPACES["pba"]), torch.tensor(-3.0).sigmoid().item()
+    start = start_of(SPACES["pba"])
+    nearest = torch.tensor(-3.0).sigmoid().item()
     assert start["Posterize.1.magnitude"] == pytest.approx(4 - 4 * nearest), (
         "bits from 4 to 0, not 7"
     )
@@ -169,16 +171,18 @@ def test_a_row_of_a_schedule_is_taken_by_name_and_clamped() -> None:
         operations=["Posterize", "Rotate", "Invert", "Cutout"], searches_count=True
     )
     row = {
-        **{
-            "Rotate.1.probability": 0.75,
-            "Rotate.1.magnitude": 135.0,
-            "Color.1.probability": 0.3,
-        },
-        **{"Posterize.1.probability": 0.25, "Posterize.1.magnitude": 5.0},
-        **{"Posterize.2.probability": 0.0, "Posterize.2.magnitude": 2.0},
-        **{"count.1.probability": 0.875, "count.2.probability": 0.25},
+        "Rotate.1.probability": 0.75,
+        "Rotate.1.magnitude": 135.0,
+        "Color.1.probability": 0.3,
+        "Posterize.1.probability": 0.25,
+        "Posterize.1.magnitude": 5.0,
+        "Posterize.2.probability": 0.0,
+        "Posterize.2.magnitude": 2.0,
+        "count.1.probability": 0.875,
+        "count.2.probability": 0.25,
     }
-    start, end = row_start(space, row), torch.tensor(3.0).sigmoid().item()
+    start = row_start(space, row)
+    end = torch.tensor(3.0).sigmoid().item()
     # The only copy stands for both.
     assert [start[f"Rotate.{copy}.probability"] for copy in (1, 2)] == pytest.approx(
         [0.75, 0.75]
@@ -209,28 +213,24 @@ def test_a_row_of_a_schedule_is_taken_by_name_and_clamped() -> None:
 
 
 def test_a_start_of_some_operations_replaces_theirs() -> None:
-    space, end = (
-        search_space("recipe", ranges={"Posterize": (8.0, 4.0)}),
-        torch.tensor(3.0).sigmoid().item(),
-    )
+    space = search_space("recipe", ranges={"Posterize": (8.0, 4.0)})
+    end = torch.tensor(3.0).sigmoid().item()
     before = randaugment(space)
     given = {
-        **{
-            "HorizontalFlip": 0.5,
-            "VerticalFlip.probability": 0.0,
-            "ResizedCrop.magnitude": 0.6,
-            "CutMix": 1.0,
-        },
-        **{"Rotate.magnitude": 12.0, "Posterize": 0.7, "Posterize.magnitude": 5.0},
+        "HorizontalFlip": 0.5,
+        "VerticalFlip.probability": 0.0,
+        "ResizedCrop.magnitude": 0.6,
+        "CutMix": 1.0,
+        "Rotate.magnitude": 12.0,
+        "Posterize": 0.7,
+        "Posterize.magnitude": 5.0,
     }
     logits = started(space, before, given)
     start = dict(zip(space.names, space.decode(logits.double()).tolist(), strict=True))
     expected = {
-        **{
-            "HorizontalFlip.probability": 0.5,
-            "VerticalFlip.probability": 1 - end,
-            "ResizedCrop.magnitude": 0.6,
-        },
+        "HorizontalFlip.probability": 0.5,
+        "VerticalFlip.probability": 1 - end,
+        "ResizedCrop.magnitude": 0.6,
         "CutMix.probability": end,
         **{f"Rotate.{copy}.magnitude": 12.0 for copy in (1, 2)},
         **{f"Posterize.{copy}.probability": 0.7 for copy in (1, 2)},

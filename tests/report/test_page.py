@@ -34,7 +34,8 @@ def labels_of(page: StrictPage) -> str:
 
 
 def test_the_ends_of_curves_are_those_of_the_files(searched: Path) -> None:
-    labels, schedule = labels_of(page_in(searched)), hba.load_policy(searched)
+    labels = labels_of(page_in(searched))
+    schedule = hba.load_policy(searched)
     with (searched / "metrics.csv").open(encoding="utf-8") as file:
         last = list(csv.DictReader(file))[-1]
     assert f"training {float(last['train_loss']):.3f} after epoch 5" in labels
@@ -53,7 +54,8 @@ def test_the_ends_of_curves_are_those_of_the_files(searched: Path) -> None:
 
 
 def test_the_images_are_those_of_apply(searched: Path) -> None:
-    schedule, samples = hba.load_policy(searched), Samples.load(searched / SAMPLES_NAME)
+    schedule = hba.load_policy(searched)
+    samples = Samples.load(searched / SAMPLES_NAME)
     rows = augmented_copies(schedule, samples.images[:6], epoch=4, n_copies=1, seed=0)
     expected = [(copies[0][0] * 255).round().byte() for copies in rows]
     found = [TF.pil_to_tensor(picture) for picture in page_in(searched).pictures()]
@@ -84,10 +86,8 @@ def test_names_from_data_are_text_and_nothing_else(
 
 
 def test_a_search_has_its_facts_settings_and_commands(searched: Path) -> None:
-    page, settings = (
-        page_in(searched),
-        json.loads((searched / "config.json").read_text(encoding="utf-8")),
-    )
+    page = page_in(searched)
+    settings = json.loads((searched / "config.json").read_text(encoding="utf-8"))
     for text in (
         "lookahead in 5 epochs",
         f"all {len(settings)} settings",
@@ -102,10 +102,8 @@ def test_a_search_has_its_facts_settings_and_commands(searched: Path) -> None:
 
 
 def test_an_evaluation_has_its_table_and_its_answer(evaluated: Path) -> None:
-    page, results = (
-        page_in(evaluated),
-        json.loads((evaluated / "results.json").read_text(encoding="utf-8")),
-    )
+    page = page_in(evaluated)
+    results = json.loads((evaluated / "results.json").read_text(encoding="utf-8"))
     answer = read_results(evaluated / "results.json").answer
     assert answer is not None
     rest = answer.sentence.partition(": ")[2]
@@ -148,7 +146,8 @@ def test_both_in_one_folder_are_on_one_page(
 
 def test_regularizers_have_a_part_beside_operations_and_alone(tuned: Path) -> None:
     for name in TUNES:
-        page, schedule = page_in(tuned / name), hba.load_policy(tuned / name)
+        page = page_in(tuned / name)
+        schedule = hba.load_policy(tuned / name)
         values = dict(
             zip(schedule.space.names, schedule.values.T.tolist(), strict=True)
         )

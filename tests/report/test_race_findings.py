@@ -21,12 +21,10 @@ PROVENANCE: dict[str, Any] = {
     "algorithm": "race",
     "settings": {"epochs": 8, "algorithm": "race"},
     "class_names": ["a", "b"],
-    **{
-        "train_loss": 2.0,
-        "train_error_percent": 50.0,
-        "val_loss": 1.0,
-        "val_error_percent": 40.0,
-    },
+    "train_loss": 2.0,
+    "train_error_percent": 50.0,
+    "val_loss": 1.0,
+    "val_error_percent": 40.0,
     "legs": [
         ["no augmentation", 2],
         ["fork no group", 3],

@@ -106,7 +106,8 @@ def test_an_evaluation_with_more_seeds_renews_the_page_of_its_run(
 ) -> None:
     folder = auto_folder(tmp_path / "run", searched, evaluated)
     hba.write_report(folder)
-    tiny, test = tiny_data(), folder / "evaluation"
+    tiny = tiny_data()
+    test = folder / "evaluation"
     data = EvaluationData("tiny", EVIL, tiny.train, tiny.test)
     how: dict[str, Any] = {
         "model": "wrn-10-1",
@@ -164,10 +165,14 @@ def test_the_lines_to_paste_run(
     hba.export(
         schedule.averaged(), "albumentations", tmp_path / "policy_albumentations.json"
     )
-    dataset, image = types.SimpleNamespace(), Image.new("RGB", (300, 280), "red")
+    dataset = types.SimpleNamespace()
+    image = Image.new("RGB", (300, 280), "red")
     names: dict[str, Any] = {
-        **{"epoch": 1, "epochs": 2, "loader": types.SimpleNamespace(dataset=dataset)},
-        **{"images": torch.rand(4, 3, 8, 8), "labels": torch.tensor([0, 1, 1, 0])},
+        "epoch": 1,
+        "epochs": 2,
+        "loader": types.SimpleNamespace(dataset=dataset),
+        "images": torch.rand(4, 3, 8, 8),
+        "labels": torch.tensor([0, 1, 1, 0]),
     }
     pasted = [
         text for tag, text in page_of(tmp_path).within if tag == "code" and "\n" in text

@@ -27,10 +27,8 @@ def test_images_are_of_as_many_classes_as_possible() -> None:
         ([*range(15)], [0, 2, 4, 6, 8, 10, 12, 14]),
         ([2] * 20 + [0, 1], [20, 21, 0, 1, 2, 3, 4, 5]),
     ):
-        images, names = (
-            images_of(labels),
-            tuple(f"class {number}" for number in range(15)),
-        )
+        images = images_of(labels)
+        names = tuple(f"class {number}" for number in range(15))
         samples = Samples.of(SearchData("", names, images, images))
         found = samples[SAMPLES_NAME]
         assert [int(image.max()) for image in found.images] == chosen
@@ -52,7 +50,8 @@ def test_native_images_show_what_the_small_ones_show(tmp_path: Path) -> None:
     )
     data = load_evaluation_data(config)
     found = Samples.of(data)
-    small, native = found[SAMPLES_NAME], found[NATIVE_NAME]
+    small = found[SAMPLES_NAME]
+    native = found[NATIVE_NAME]
     assert [*native.images[0].shape] == [3, 30, 30]
     assert [int(one.max()) for one in small.images] == [
         int(one.max()) for one in native.images

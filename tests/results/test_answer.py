@@ -60,7 +60,8 @@ def test_for_one_seed_it_is_mcnemars_test() -> None:
         )
         found = crossed(*wrong)
         # The variance of Var(d) / n, and one image more.
-        discordant, difference = mine_alone + other_alone, mine_alone - other_alone
+        discordant = mine_alone + other_alone
+        difference = mine_alone - other_alone
         variance = (discordant - difference**2 / n) / (n * (n - 1)) + 1 / n**2
         assert found.from_images == pytest.approx(1e4 * variance)
         exact = stats.binom(discordant, 0.5)
@@ -94,7 +95,8 @@ def drawn(
 
 
 def test_without_a_difference_it_is_seldom_sure() -> None:
-    rng, n = np.random.default_rng(0), 600
+    rng = np.random.default_rng(0)
+    n = 600
     for n_seeds, n_images, seed_spread, error in (
         (2, 180, 0.4, 0.3),
         (3, 60, 0.05, 0.1),
@@ -165,11 +167,9 @@ def results_of(
     )  # fmt: skip
 
 
-LOW, HIGH, NEAR = (
-    [(5, 5), (6, 5), (5, 6)],
-    [(35, 40), (36, 41), (34, 42)],
-    [(5, 6), (6, 4), (6, 6)],
-)
+LOW = [(5, 5), (6, 5), (5, 6)]
+HIGH = [(35, 40), (36, 41), (34, 42)]
+NEAR = [(5, 6), (6, 4), (6, 6)]
 
 
 def test_kinds_of_planted_results() -> None:
@@ -203,7 +203,8 @@ def test_rows_that_have_other_seeds_yet_are_left_out() -> None:
     whole = results_of({"mine": LOW[:2], "none": HIGH[:2], "randaugment": NEAR[:2]})
 
     def only(number: int, seed: int) -> EvaluationRow:
-        row, place = whole.rows[number], slice(seed, seed + 1)
+        row = whole.rows[number]
+        place = slice(seed, seed + 1)
         columns = ("seeds", "test_error_percent", "test_loss", "confusion", "wrong")
         return row.model_copy(
             update={name: getattr(row, name)[place] for name in columns}
@@ -322,7 +323,8 @@ def test_unequal_numbers_look_unequal() -> None:
 def test_a_linear_layer_is_compared_with_the_error_in_the_sentence(
     tmp_path: Path,
 ) -> None:
-    results, words = results_of({"photo": [(10, 10)], "none": [(20, 20)]}), set[str]()
+    results = results_of({"photo": [(10, 10)], "none": [(20, 20)]})
+    words = set[str]()
     for percent in (9.0, 10.0, 11.0):
         layer = {
             "error_percent": 1.0,
@@ -332,7 +334,9 @@ def test_a_linear_layer_is_compared_with_the_error_in_the_sentence(
             "seconds": 3,
         }
         record = {
-            **{"chosen": "photo", "network": 0, "linear": [layer]},
+            "chosen": "photo",
+            "network": 0,
+            "linear": [layer],
             "settings": {"model": "net", "image_size": 8},
         }
         sentence = auto_answer(record, results, None, tmp_path).sentence

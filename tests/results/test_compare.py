@@ -42,10 +42,8 @@ def test_numbers_are_those_of_the_files(
 ) -> None:
     runs = (searched, tuned / "both", evaluated)
     tables = hba.compare(*runs).tables()
-    validation, schedules = (
-        as_mapping(tables[VALIDATION]),
-        as_mapping(tables[SCHEDULES]),
-    )
+    validation = as_mapping(tables[VALIDATION])
+    schedules = as_mapping(tables[SCHEDULES])
     for column, run in enumerate(runs[:2]):
         with (run / "metrics.csv").open(encoding="utf-8") as file:
             last = list(csv.DictReader(file))[-1]
@@ -63,10 +61,8 @@ def test_numbers_are_those_of_the_files(
                 f" ({', '.join([f'{summary.probability[0]:.2f}', *copies])})"
             )
             assert schedules[summary.operation.name][column] == expected
-    results, test = (
-        json.loads((evaluated / "results.json").read_text(encoding="utf-8")),
-        as_mapping(tables[TEST]),
-    )
+    results = json.loads((evaluated / "results.json").read_text(encoding="utf-8"))
+    test = as_mapping(tables[TEST])
     first = results["rows"][0]
     assert test[first["name"]] == [
         "",

@@ -56,7 +56,9 @@ def test_means_deviations_and_intervals_are_those_of_a_calculator() -> None:
         "AutoContrast",
     ], "by images, most first"
     # One operation an image, of a random order: those that fire share it.
-    p, q, r = 0.6, 0.5, 0.2
+    p = 0.6
+    q = 0.5
+    r = 0.2
     alone = p * ((1 - q) * (1 - r) + (q * (1 - r) + (1 - q) * r) / 2 + q * r / 3)
     assert invert.share.each[0] == pytest.approx(alone)
 

@@ -53,12 +53,10 @@ def torchvision_s(name: str, magnitude: float) -> Callable[[Any], Any]:
     """What torchvision's own AutoAugment does for an operation."""
     if name == "Rotate":
         return lambda given: TF.rotate(given, magnitude)
-    degrees, pixels = (
-        math.degrees(math.atan(magnitude)),
-        (
-            magnitude * SIZE[1],
-            magnitude * SIZE[0],
-        ),
+    degrees = math.degrees(math.atan(magnitude))
+    pixels = (
+        magnitude * SIZE[1],
+        magnitude * SIZE[0],
     )
     shear = {"ShearX": [degrees, 0.0], "ShearY": [0.0, degrees]}.get(name, [0.0, 0.0])
     shift = {"TranslateX": [-pixels[0], 0.0], "TranslateY": [0.0, -pixels[1]]}.get(
@@ -109,7 +107,8 @@ def test_flips_turns_and_crops_move_annotations_as_torchvision_does() -> None:
             *keypoints(),
             *([mask] if one.operation.stage == "symmetry" else []),
         ):
-            found, expected = moved(given, [one]), reference(given)
+            found = moved(given, [one])
+            expected = reference(given)
             if isinstance(given, KEYPOINTS) and one.operation.name.endswith("Flip"):
                 expected = expected + torch.tensor(
                     [
@@ -170,7 +169,8 @@ def test_boxes_and_keypoints_move_as_in_torchvision() -> None:
         magnitude = sign * MAGNITUDES[name]
         reference = torchvision_s(name, magnitude)
         for given in (boxes(), boxes("XYWH"), boxes("CXCYWH"), *keypoints()):
-            found, expected = moved(given, [drawn(name, magnitude)]), reference(given)
+            found = moved(given, [drawn(name, magnitude)])
+            expected = reference(given)
             assert type(found) is type(given)
             assert found.canvas_size == SIZE
             assert not torch.equal(found, given)
@@ -219,7 +219,8 @@ def test_uncovered_pixels_of_a_mask_are_filled_as_torchvision_fills_them(
     ):
         largest = {"Rotate": 30.0, "Perspective": 0.5, "Elastic": 0.1}[name]
         one = OpSample({**OPERATIONS, **STAGED}[name], largest, uniforms)
-        black, filled = moved(mask, [one]), moved(mask, [one], 255)
+        black = moved(mask, [one])
+        filled = moved(mask, [one], 255)
         assert filled.dtype == dtype
         assert torch.equal(filled == 255, black == 0), name
         assert torch.equal(filled[filled != 255], black[black != 0]), name
@@ -229,10 +230,8 @@ def test_uncovered_pixels_of_a_mask_are_filled_as_torchvision_fills_them(
 
 def test_a_mask_fill_that_the_mask_cannot_hold_is_refused() -> None:
     schedule = geometric_schedule()
-    image, mask = (
-        torch.zeros(3, *SIZE, dtype=torch.uint8),
-        torch.zeros(SIZE, dtype=torch.uint8),
-    )
+    image = torch.zeros(3, *SIZE, dtype=torch.uint8)
+    mask = torch.zeros(SIZE, dtype=torch.uint8)
     for wrong in (256, -1, 0.5):
         with pytest.raises(SettingsError, match="mask_fill"):
             schedule.transform(mask_fill=wrong)(image, tv_tensors.Mask(mask))

@@ -37,16 +37,18 @@ def mixing_schedule(
 
 
 def test_batches_are_mixed_as_in_a_training() -> None:
-    row, side, n = (0.4, 0.6, 0.7, 1.0), 8, 2000
-    transform, mixing = mixing_schedule(row).batch_transform(N_CLASSES), Mixing(*row)
+    row = (0.4, 0.6, 0.7, 1.0)
+    side = 8
+    n = 2000
+    transform = mixing_schedule(row).batch_transform(N_CLASSES)
+    mixing = Mixing(*row)
     # An image of ones beside one of zeros: the mixture is the share of the image
     # itself.
-    images, labels = (
-        torch.tensor([1.0, 0.0])[:, None, None, None].expand(2, 1, side, side),
-        torch.tensor([2, 0]),
-    )
+    images = torch.tensor([1.0, 0.0])[:, None, None, None].expand(2, 1, side, side)
+    labels = torch.tensor([2, 0])
     torch.manual_seed(0)
-    given, generator = [transform(images, labels) for _ in range(n)], seeded(0)
+    given = [transform(images, labels) for _ in range(n)]
+    generator = seeded(0)
     found = torch.stack([mixed[0, 0] for mixed, _ in given]).double()
     drawn = torch.stack([draw_shares(mixing, side, side, generator) for _ in range(n)])
     for (mixed, soft), shares in zip(given, found, strict=True):
@@ -75,10 +77,8 @@ def test_the_place_decides_the_mixing_and_a_training_gets_the_rows_of_its_epochs
 ):
     schedule = mixing_schedule((0.0, 1.0, 0.0, 1.0), (1.0, 1.0, 0.0, 1.0))
     transform = schedule.batch_transform(N_CLASSES)
-    images, labels = (
-        torch.randn(4, 3, 6, 6, generator=seeded(0)),
-        torch.tensor([0, 1, 2, 0]),
-    )
+    images = torch.randn(4, 3, 6, 6, generator=seeded(0))
+    labels = torch.tensor([0, 1, 2, 0])
     assert not torch.equal(transform(images, labels)[0], images), (
         "the last row comes first"
     )
@@ -97,7 +97,8 @@ def test_the_place_decides_the_mixing_and_a_training_gets_the_rows_of_its_epochs
             0.2,
         )
     # Without mixing, nothing is drawn.
-    plain, before = one_operation("Invert", [[1.0]]), torch.get_rng_state()
+    plain = one_operation("Invert", [[1.0]])
+    before = torch.get_rng_state()
     several = torch.tensor([[True, False, True]] * 4)
     mixed, soft = plain.batch_transform(N_CLASSES)(images, several)
     assert torch.equal(torch.get_rng_state(), before)
@@ -142,7 +143,8 @@ def test_a_collate_function_in_persistent_workers_follows_the_place() -> None:
 
 def test_batches_of_other_kinds_are_refused() -> None:
     transform = mixing_schedule((1.0, 1.0, 0.0, 1.0)).batch_transform(N_CLASSES)
-    images, labels = torch.zeros(4, 3, 6, 6), torch.tensor([0, 1, 2, 0])
+    images = torch.zeros(4, 3, 6, 6)
+    labels = torch.tensor([0, 1, 2, 0])
     for mistake in (
         labels + 1,
         labels - 1,

@@ -124,7 +124,8 @@ def test_panels_outside_the_walk_have_their_stage_and_one_line(
     assert lines_of(area) == [([1, 2], [0.75, 0.5])]
 
 
-RED, GREEN = (200, 30, 20), (10, 180, 40)
+RED = (200, 30, 20)
+GREEN = (10, 180, 40)
 
 
 def plain(color: tuple[int, int, int], height: int = 16, width: int = 16) -> Tensor:

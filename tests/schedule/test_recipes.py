@@ -86,12 +86,11 @@ def of_walk(schedule: Schedule) -> Chances:
     """By the numbers of slots that fire: of n, each pair in its order is as likely as
     another to come first.
     """
-    space, row = schedule.space, schedule.values[0]
+    space = schedule.space
+    row = schedule.values[0]
     slots = space.slots[space.walk_slots]
-    names, fires = (
-        [slot.operation.name for slot in slots],
-        [row[slot.probability] for slot in slots],
-    )
+    names = [slot.operation.name for slot in slots]
+    fires = [row[slot.probability] for slot in slots]
     reached = row[space.count_columns].cumprod()
     found: Chances = defaultdict(float)
     for name, chance in zip(names, applied(fires, 1 - reached)[0], strict=True):
@@ -114,7 +113,8 @@ def of_walk(schedule: Schedule) -> Chances:
 @pytest.mark.parametrize("name", FITTED)
 def test_operations_of_an_image_are_as_far_from_the_policy_as_stated(name: str) -> None:
     policy, schedule = policy_and_schedule(name)
-    ours, theirs = of_walk(schedule), of_policy(policy)
+    ours = of_walk(schedule)
+    theirs = of_policy(policy)
     for numbers in range(3):
         of_length = [
             sum(chance for names, chance in one.items() if len(names) == numbers)
@@ -163,7 +163,8 @@ def test_magnitudes_are_as_far_from_the_policy_as_stated(name: str) -> None:
             for one in zip(*sorted(wanted[operation].items()), strict=True)
         )
         upto = np.concatenate([[0.0], shares.cumsum() / shares.sum()])
-        ordered, rounding = np.sort(found.abs().numpy()), 1e-4 * (1 + at.max())
+        ordered = np.sort(found.abs().numpy())
+        rounding = 1e-4 * (1 + at.max())
         above, below = (
             np.searchsorted(ordered, at + one) / len(ordered)
             for one in (rounding, -rounding)
@@ -218,7 +219,8 @@ def test_crops_are_those_of_random_crop_with_an_eighth_of_padding(name: str) -> 
         [image.rot90(k, (2, 3)) for k in range(4)] if name == "overhead" else [image]
     )
     turned += [one.flip(3) for one in turned if name != "oriented"]
-    found, shares = augmented(name, image), []
+    found = augmented(name, image)
+    shares = []
     for version in turned:
         padded = TF.pad(version, [2], fill=0.5)
         crops = [
@@ -253,10 +255,8 @@ def test_timm_applies_the_operations_that_timm_applies() -> None:
     ours = magnitudes_of(hba.load_policy("timm"), N_IMAGES)
     assert theirs.keys() - ours.keys() == {"SolarizeAdd"}
     for name in theirs.keys() & ours.keys():
-        found, expected = (
-            ours[name].abs().double(),
-            torch.tensor(theirs[name], dtype=torch.float64),
-        )
+        found = ours[name].abs().double()
+        expected = torch.tensor(theirs[name], dtype=torch.float64)
         assert len(found) == pytest.approx(
             len(expected), abs=8 * len(expected) ** 0.5
         ), name
@@ -286,17 +286,16 @@ def test_timm_has_the_other_numbers_of_timm() -> None:
         "RandomResizedCropAndInterpolation", "RandomHorizontalFlip", "RandAugment",
         "MaybeToTensor", "Normalize", "RandomErasing",
     ]  # fmt: skip
-    crop, erasing = (
-        by_name["RandomResizedCropAndInterpolation"],
-        by_name["RandomErasing"],
-    )
+    crop = by_name["RandomResizedCropAndInterpolation"]
+    erasing = by_name["RandomErasing"]
     assert by_name["RandomHorizontalFlip"].p == TIMM["HorizontalFlip"][0]
     assert crop.scale == (TIMM["ResizedCrop"][1], 1)
     assert crop.ratio == (1 / CROP_RATIO, CROP_RATIO)
     assert (erasing.probability, erasing.max_area) == TIMM["Erase"]
     assert erasing.min_area == SMALLEST_SHARE
     assert np.exp(erasing.log_aspect_ratio) == pytest.approx(ASPECTS, abs=0.04)
-    mixup, row = data.Mixup(mixup_alpha=0.8, cutmix_alpha=1.0), hba.load_policy("timm")
+    mixup = data.Mixup(mixup_alpha=0.8, cutmix_alpha=1.0)
+    row = hba.load_policy("timm")
     mixing = Mixing.of(row.space, row.values[0])
     assert (mixing.mixup_alpha, mixing.cutmix_alpha) == (
         mixup.mixup_alpha,
@@ -342,7 +341,8 @@ def test_a_recipe_takes_the_mean_training_colour_unless_it_was_given_another() -
         torch.full((2, 3, 16, 16), 51, dtype=torch.uint8),
         torch.zeros(2, dtype=torch.int64),
     )
-    white, recipe = torch.ones(64, 3, 16, 16), without_walk("oriented")
+    white = torch.ones(64, 3, 16, 16)
+    recipe = without_walk("oriented")
     for schedule, fill in (
         (recipe, 0.2),
         (dataclasses.replace(recipe, fill=(0.75,) * 3), 0.75),

@@ -85,11 +85,14 @@ def test_a_draw_gives_the_same_image(form: str) -> None:
     """With the same random numbers, all stages one after the other; other forms are
     rounded after each of them.
     """
-    tolerance, operations = 1e-3 if form == "float" else 1.0, (*ON_IMAGES, *WALK)
+    tolerance = 1e-3 if form == "float" else 1.0
+    operations = (*ON_IMAGES, *WALK)
     if form != "float":
         operations = tuple(one for one in operations if one.name not in ROUNDED)
     schedule = schedule_of(operations, 0.4, 0.5)
-    transform, image, n_changed = schedule.transform(), noise(3, 14, 18), 0
+    transform = schedule.transform()
+    image = noise(3, 14, 18)
+    n_changed = 0
     for seed in range(60):
         torch.manual_seed(seed)
         found = levels_of(transform(FORMS[form](image)))
@@ -128,8 +131,10 @@ def test_single_images_are_changed_as_often_as_images_of_batches() -> None:
     operations = tuple(
         STAGED[name] for name in ("HorizontalFlip", "VerticalFlip", "QuarterTurn")
     )
-    schedule, image = schedule_of(operations, 0.4, 0.0), noise(3, 2, 2)
-    transform, given = schedule.transform(), FORMS["array"](image)
+    schedule = schedule_of(operations, 0.4, 0.0)
+    image = noise(3, 2, 2)
+    transform = schedule.transform()
+    given = FORMS["array"](image)
     torch.manual_seed(3)
     singles = [levels_of(transform(given)).numpy().tobytes() for _ in range(N_IMAGES)]
     batch = (

@@ -122,9 +122,11 @@ def test_the_policy_of_an_epoch_has_its_row_spread_and_colour() -> None:
 
 
 def test_a_schedule_is_a_value_that_can_be_pickled() -> None:
-    values, provenance = VALUES.copy(), {"dataset": "digits"}
+    values = VALUES.copy()
+    provenance = {"dataset": "digits"}
     schedule = Schedule(SPACE, values, provenance=provenance, spread=SPREAD)
-    values[0, 0], provenance["dataset"] = 0.9, "other"
+    values[0, 0] = 0.9
+    provenance["dataset"] = "other"
     assert (schedule.values[0, 0], schedule.provenance["dataset"]) == (0.5, "digits")
     with pytest.raises(ValueError, match="read-only"):
         schedule.values[0, 0] = 0.9
@@ -191,7 +193,8 @@ def test_values_on_a_log_scale_are_stretched_and_averaged_by_their_logarithms() 
 
 
 def test_a_regularizer_has_no_spread() -> None:
-    schedule, expected = both(spread=0.5), [0.5, 0.5, 0.5, 0, 0, 0, 0]
+    schedule = both(spread=0.5)
+    expected = [0.5, 0.5, 0.5, 0, 0, 0, 0]
     for one in (
         schedule,
         both(spread=[[0.5]] * 3),
@@ -219,10 +222,8 @@ def test_regularizers_have_their_values_by_name() -> None:
 
 
 def test_transform_and_policy_have_operations_alone_and_say_what_they_omit() -> None:
-    schedule, names = (
-        both(spread=0.5),
-        r"dropout\.fc1, weight_decay, label_smoothing, input_dropout\.rate",
-    )
+    schedule = both(spread=0.5)
+    names = r"dropout\.fc1, weight_decay, label_smoothing, input_dropout\.rate"
     with pytest.warns(UserWarning, match=names) as warned:
         transform = schedule.transform()
     assert warned[0].filename == __file__, "the caller is told"

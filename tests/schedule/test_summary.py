@@ -149,13 +149,11 @@ def test_the_strongest_at_the_last_epoch_asked_for_comes_first() -> None:
 
 def test_changes_are_from_where_the_search_began() -> None:
     """All began at 5 % of their ranges: [0, 1], [0, 30] degrees, [0, 8] bits."""
-    names, rows = (
-        ["Equalize", "Rotate", "Posterize"],
-        [
-            [0.3, 0.1, 2.0, 0.1, 7.6],
-            [0.9, 0.05, 16.5, 0.85, 0.4],
-        ],
-    )
+    names = ["Equalize", "Rotate", "Posterize"]
+    rows = [
+        [0.3, 0.1, 2.0, 0.1, 7.6],
+        [0.9, 0.05, 16.5, 0.85, 0.4],
+    ]
     found = changes(schedule_of(names, rows, settings={"initial_fraction": 0.05}), 1)
     assert [change.operation.name for change in found] == names
     assert found[0].probability == pytest.approx((0.05, 0.9))
@@ -212,13 +210,12 @@ def enumerated(schedule: Schedule) -> tuple[list[float], list[float], float]:
     """Shares, how often each is applied, and share unchanged, by going through every
     order and every set that fires.
     """
-    space, values = schedule.space, schedule.values[0]
+    space = schedule.space
+    values = schedule.values[0]
     n = len(space.slots)
-    shares, applications, unchanged = (
-        np.zeros(len(space.operations)),
-        np.zeros(len(space.operations)),
-        0.0,
-    )
+    shares = np.zeros(len(space.operations))
+    applications = np.zeros(len(space.operations))
+    unchanged = 0.0
     for count, chance in enumerate(space.count_probabilities):
         for order in itertools.permutations(range(n)):
             for fires in itertools.product((False, True), repeat=n):
@@ -285,8 +282,11 @@ def test_reach_is_what_draws_say() -> None:
 
 def test_reach_outside_the_walk_is_what_draws_say() -> None:
     """Rotate alone competes for K. A batch that Mixup mixes is not mixed by CutMix."""
-    schedule, n_batches, generator = staged(), 4000, torch.Generator().manual_seed(1)
-    found, space = reach(schedule, 1), schedule.space
+    schedule = staged()
+    n_batches = 4000
+    generator = torch.Generator().manual_seed(1)
+    found = reach(schedule, 1)
+    space = schedule.space
     draw = schedule.policy(1).draw(N_DRAWS, generator)
     for number, slot in enumerate(space.slots):
         drawn = (draw.slots == number).any(dim=1).double().mean().item()
@@ -302,10 +302,8 @@ def test_reach_outside_the_walk_is_what_draws_say() -> None:
         [draw_shares(mixing, 64, 64, generator) for _ in range(n_batches)]
     ).flatten(1)
     is_one = shares.amin(1) == shares.amax(1)
-    by_mixup, by_cutmix = (
-        (is_one & (shares[:, 0] < 1)).double().mean(),
-        (~is_one).double().mean(),
-    )
+    by_mixup = (is_one & (shares[:, 0] < 1)).double().mean()
+    by_cutmix = (~is_one).double().mean()
     assert (found.shares["Mixup"], found.shares["CutMix"]) == (0.25, 0.375)
     assert (by_mixup, by_cutmix) == pytest.approx((0.25, 0.375), abs=0.025)
 

@@ -107,11 +107,9 @@ FORMS: dict[str, Any] = {
 @pytest.mark.parametrize("name", FORMS)
 def test_every_form_of_image_comes_back_in_the_form_it_had(name: str) -> None:
     given = FORMS[name]
-    before, changed, transform = (
-        pixels_of(given).clone(),
-        0,
-        PolicyTransform(full_schedule()),
-    )
+    before = pixels_of(given).clone()
+    changed = 0
+    transform = PolicyTransform(full_schedule())
     # Half floats are 8-bit levels to within a tenth of a level.
     assert torch.allclose(
         pixels_of(PolicyTransform(inverting(1.0))(given)), 255 - before, atol=0.1
@@ -136,7 +134,8 @@ def test_every_form_of_image_comes_back_in_the_form_it_had(name: str) -> None:
 def test_the_same_draw_gives_the_same_pixels_in_every_form() -> None:
     transform = PolicyTransform(full_schedule())
     for channels in (1, 3):
-        pixels, distinct = levels(channels, 16, 16), set()
+        pixels = levels(channels, 16, 16)
+        distinct = set()
         halves = (pixels / 255).half()
         as_array = pixels.permute(1, 2, 0).numpy()
         for seed in range(20):
@@ -183,7 +182,8 @@ def test_recipes_give_tensors_and_arrays_the_pixels_that_pil_makes() -> None:
             waves.round().to(torch.uint8),
             waves[:1].round().to(torch.uint8),
         ):
-            pixels, results = tensor.permute(1, 2, 0).numpy(), []
+            pixels = tensor.permute(1, 2, 0).numpy()
+            results = []
             for form in (TF.to_pil_image(tensor), pixels, tensor, tensor[None]):
                 torch.manual_seed(seed)
                 results.append(pixels_of(transform(form)).reshape(tensor.shape))
@@ -236,8 +236,10 @@ def test_what_is_no_image_passes_through_beside_one() -> None:
 
 def test_samples_without_one_image_are_refused() -> None:
     transform = PolicyTransform(inverting(1.0))
-    picture, mask = Image.fromarray(array(6, 5, 3)), Image.fromarray(array(6, 5))
-    floats, four = np.zeros((4, 4, 3), np.float32), array(4, 4, 4)
+    picture = Image.fromarray(array(6, 5, 3))
+    mask = Image.fromarray(array(6, 5))
+    floats = np.zeros((4, 4, 3), np.float32)
+    four = array(4, 4, 4)
     for sample in (
         {"label": 3},
         {},
@@ -455,7 +457,8 @@ def test_every_image_draws_around_the_row_by_the_spread_of_the_place() -> None:
 
         found = factors(even)
         assert [found[100], found[300]] == pytest.approx(quartiles, abs=0.08)
-        transform, widths = growing.transform(), []
+        transform = growing.transform()
+        widths = []
         for progress in (0.5, 0.75, 1.0):
             transform.set_progress(progress)
             widths.append(float(np.std(factors(transform))))
