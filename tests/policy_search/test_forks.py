@@ -42,7 +42,7 @@ import sys, torch, hba
 import test_forks
 if __name__ == "__main__":
     torch.get_num_threads = lambda: 2
-    test_forks.searched(sys.argv[1], jobs=2)
+    test_forks.search(sys.argv[1], jobs=2)
 """
 
 
