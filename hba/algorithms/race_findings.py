@@ -40,8 +40,8 @@ def is_lower(change: Any, error: Any) -> Any:
     """Whether a loss is lower by more than a standard error.
 
     Args:
-        change: the loss minus that of the fork `no group`; numbers or tensors.
-        error: the standard error of the change.
+        change: The loss minus that of the fork `no group`; numbers or tensors.
+        error: The standard error of the change.
     """
     return change + error < -ROUNDING
 

@@ -124,7 +124,7 @@ def npz_source(file: Path) -> Source:
     source_of.
 
     Raises:
-        DataError: for unusable files.
+        DataError: For unusable files.
     """
     images = dict[str, str]()
     labels = dict[str, Any]()
@@ -213,7 +213,7 @@ def in_memory(images: np.ndarray, labels: np.ndarray, place: str) -> Pool:
     Args:
         images: uint8 (N, C, H, W).
         labels: int (N,).
-        place: see ArrayItems.
+        place: See ArrayItems.
     """
     return Pool(
         ArrayItems(lambda: images, place, resized),
@@ -226,12 +226,12 @@ def builtin_source(name: str, root: Path, download: bool) -> Source:
     """The data set of a name.
 
     Args:
-        name: one of DATASET_NAMES, exactly.
-        root: folder that holds torchvision's files and the folder of ImageNet.
-        download: whether files that are not there are downloaded.
+        name: One of DATASET_NAMES, exactly.
+        root: Folder that holds torchvision's files and the folder of ImageNet.
+        download: Whether files that are not there are downloaded.
 
     Raises:
-        DataError: if the images are not there.
+        DataError: If the images are not there.
     """
     if name == "digits":
         # Part of scikit-learn: 1,797 handwritten digits, 8x8 in 17 grey levels. 700 are
@@ -320,14 +320,14 @@ def from_dataset(
     to image_size pixels, and the centre is cropped.
 
     Args:
-        dataset: a Dataset with a length, or a list, of pairs (image, label). An image
+        dataset: A Dataset with a length, or a list, of pairs (image, label). An image
             is a PIL image of at most 8 bits, a tensor (C, H, W) or an array (H, W, C),
             uint8 or floating point in [0, 1].
-        image_size: side in pixels.
-        on_read: see OnRead.
+        image_size: Side in pixels.
+        on_read: See OnRead.
 
     Raises:
-        DataError: for anything else.
+        DataError: For anything else.
     """
     if not (
         hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__") and len(dataset)

@@ -80,7 +80,7 @@ def cached_source(folder: Path, image_size: int) -> Source:
     """The prepared images of a folder as a source.
 
     Raises:
-        DataError: for a broken folder, and for another image size: resized twice, they
+        DataError: For a broken folder, and for another image size: resized twice, they
             would be different images.
     """
     try:
@@ -128,8 +128,8 @@ def _pool(
     """The images of one part.
 
     Args:
-        description: the content of the description file.
-        entry: the description of the part.
+        description: The content of the description file.
+        entry: The description of the part.
     """
     n_images = entry["images"]
     size = description["image_size"]
@@ -196,7 +196,7 @@ def check_out(folder: Path) -> None:
     """Check that prepared images can be written into a folder.
 
     Raises:
-        RunError: unless the folder is new or empty, or holds only the files of an
+        RunError: Unless the folder is new or empty, or holds only the files of an
             interrupted call.
     """
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
@@ -217,7 +217,7 @@ def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepare
     """Prepare all images of the source.
 
     Raises:
-        RunError: if they cannot be written, such as on a full disk.
+        RunError: If they cannot be written, such as on a full disk.
     """
     splits = {
         "train": source.train,

@@ -25,11 +25,11 @@ def folder_source(folder: Path, splits: Mapping[str, Path] | None = None) -> Sou
     """An image folder as a source; only names are read.
 
     Args:
-        folder: as the module describes it.
-        splits: the folder of each split, by default those of find_splits.
+        folder: As the module describes it.
+        splits: The folder of each split, by default those of find_splits.
 
     Raises:
-        DataError: for an unusable folder.
+        DataError: For an unusable folder.
     """
     if not folder.is_dir():
         kinds = (
@@ -72,9 +72,9 @@ def _part(
     """The images of one split.
 
     Args:
-        folder: has a sub-folder for each class.
-        around: folders of which the files are reported as unused.
-        beside: folders of which all files, at any depth, are reported as unused.
+        folder: Has a sub-folder for each class.
+        around: Folders of which the files are reported as unused.
+        beside: Folders of which all files, at any depth, are reported as unused.
     """
     paths: list[Path] = []
     names: list[tuple[str, ...]] = []
@@ -195,7 +195,7 @@ def find_splits(folder: Path) -> dict[str, Path]:
     Without splits, this is the folder itself as train.
 
     Raises:
-        DataError: if it is not clear whether a folder is a split or a class.
+        DataError: If it is not clear whether a folder is a split or a class.
     """
     children = subfolders(folder)
     named = {path: role for path in children if (role := split_called(path.name))}

@@ -70,8 +70,8 @@ class Images(Protocol):
         """Yield every image once, in order; the last batch may be smaller.
 
         Args:
-            batch_size: number of images in a batch.
-            share: which batches are read.
+            batch_size: Number of images in a batch.
+            share: Which batches are read.
         """
         return self.read(
             torch.arange(len(self), device=self.device).split(batch_size)[share]
@@ -83,9 +83,9 @@ class Images(Protocol):
         """Yield batches of exactly batch_size images.
 
         Args:
-            order: indices of the images (n,).
-            batch_size: number of images in a batch.
-            start: the first batch that is read.
+            order: Indices of the images (n,).
+            batch_size: Number of images in a batch.
+            start: The first batch that is read.
         """
         return self.read(order.split(batch_size)[start : len(order) // batch_size])
 
@@ -304,8 +304,8 @@ def hashes_of(
     """The kind and the hashes of images in pools or in memory; None for others.
 
     Args:
-        listing: the pools of the images; None if they were not listed.
-        parts: the images, which are hashed if they are in memory.
+        listing: The pools of the images; None if they were not listed.
+        parts: The images, which are hashed if they are in memory.
     """
     if listing is not None:
         return listing[0].items.hashed_by, all_hashes(listing)
@@ -341,10 +341,10 @@ def checked_images(images: Any) -> Tensor:
     """Round images to uint8 (N, C, H, W).
 
     Args:
-        images: an array of one of the SHAPES, uint8 or floats in [0, 1].
+        images: An array of one of the SHAPES, uint8 or floats in [0, 1].
 
     Raises:
-        DataError: for others.
+        DataError: For others.
     """
     tensor = as_tensor(images, "images")
     tensor = tensor[:, None] if tensor.ndim == 3 else tensor

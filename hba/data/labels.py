@@ -50,11 +50,11 @@ def checked_labels(labels: Any, n_images: int) -> Tensor:
     """Convert labels to int64 (N,), or to bool (N, classes).
 
     Args:
-        labels: whole numbers, one per image, or a matrix of 0 and 1.
-        n_images: number of images.
+        labels: Whole numbers, one per image, or a matrix of 0 and 1.
+        n_images: Number of images.
 
     Raises:
-        DataError: for others.
+        DataError: For others.
     """
     tensor = as_tensor(labels, "labels")
     is_matrix = (
@@ -93,11 +93,11 @@ def as_tensor(values: Any, name: str) -> Tensor:
     """Convert a tensor, array or sequence of numbers to a tensor.
 
     Args:
-        values: the numbers.
-        name: what they are, in messages.
+        values: The numbers.
+        name: What they are, in messages.
 
     Raises:
-        DataError: for anything else.
+        DataError: For anything else.
     """
     if isinstance(values, Tensor):
         return values
@@ -154,11 +154,11 @@ def class_name(label: Any, where: str) -> str:
     This is text, or a whole number, such as 3 for 3.0 and "3.0".
 
     Args:
-        label: a cell of a table, or an element of an array.
-        where: its place in messages, such as `row 7 of FILE`.
+        label: A cell of a table, or an element of an array.
+        where: Its place in messages, such as `row 7 of FILE`.
 
     Raises:
-        DataError: for a label that is empty or not a class.
+        DataError: For a label that is empty or not a class.
     """
     label = label.decode(errors="replace") if isinstance(label, bytes) else label
     name = composed(label.strip()) if isinstance(label, str) else ""
@@ -190,12 +190,12 @@ def classes_of(label: Any, separator: str | None, where: str) -> tuple[str, ...]
     is one name. Without a list and a separator, there is exactly one.
 
     Args:
-        label: as class_name takes it, or a list of such labels.
-        separator: between labels in a text.
-        where: as for class_name.
+        label: As class_name takes it, or a list of such labels.
+        separator: Between labels in a text.
+        where: As for class_name.
 
     Raises:
-        DataError: as class_name.
+        DataError: As class_name.
     """
     if isinstance(label, list):
         return tuple(sorted({class_name(entry, where) for entry in label}))
@@ -270,13 +270,13 @@ def numbered(
     """Labels (n,), the index of each image's class, or bool (n, classes).
 
     Args:
-        names: the classes of each image.
-        class_names: of the training images, in order.
-        source: of the images, for messages.
-        is_multi: whether an image may have several labels.
+        names: The classes of each image.
+        class_names: Of the training images, in order.
+        source: Of the images, for messages.
+        is_multi: Whether an image may have several labels.
 
     Raises:
-        DataError: for a name of no class.
+        DataError: For a name of no class.
     """
     number = {name: place for place, name in enumerate(class_names)}
     if unknown := sorted(

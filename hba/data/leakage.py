@@ -147,8 +147,8 @@ def hash_of_file(file: Path | bytes, known_as: str) -> ImageHash:
     """Hash a file. One that has disappeared has no content.
 
     Args:
-        file: its path or content.
-        known_as: class and name of the image.
+        file: Its path or content.
+        known_as: Class and name of the image.
     """
     if (size := size_of(file)) is None:
         return ImageHash(0, None)

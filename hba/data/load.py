@@ -76,8 +76,8 @@ def find_source(config: DataConfig) -> Source:
     """The source that the settings name, with the chosen classes only.
 
     Raises:
-        DataError: if there is no such source.
-        SettingsError: for a setting that has no effect on it.
+        DataError: If there is no such source.
+        SettingsError: For a setting that has no effect on it.
     """
     place = Path(config.data)
     source_format = (
@@ -135,12 +135,12 @@ def load_search_data(
     """Load training and validation images. Files of the test split stay closed.
 
     Args:
-        config: which images are used.
-        on_read: as OnRead, for each split.
-        dataset: split instead of config.data, without a test split.
+        config: Which images are used.
+        on_read: As OnRead, for each split.
+        dataset: Split instead of config.data, without a test split.
 
     Raises:
-        DataError: for data that cannot be used.
+        DataError: For data that cannot be used.
     """
     if is_pair(dataset):
         raise DataError(
@@ -190,13 +190,13 @@ def load_evaluation_data(
     is read when it is first used.
 
     Args:
-        config: which images are used.
-        on_read: as OnRead, for training images.
-        dataset: a pair (train, test) instead of config.data.
-        with_val: also train on the source's own validation split.
+        config: Which images are used.
+        on_read: As OnRead, for training images.
+        dataset: A pair (train, test) instead of config.data.
+        with_val: Also train on the source's own validation split.
 
     Raises:
-        DataError: for data that cannot be used, and with_val if its images are
+        DataError: For data that cannot be used, and with_val if its images are
             streamed.
     """
     if not (dataset is None or is_pair(dataset)):
@@ -268,17 +268,17 @@ def prepare(
     search opens them.
 
     Args:
-        data: as for `hba.search`, but in files.
-        out: the folder. Files of an interrupted call in it are overwritten.
-        on_read: called for each part with the number of images done so far and the
+        data: As for `hba.search`, but in files.
+        out: The folder. Files of an interrupted call in it are overwritten.
+        on_read: Called for each part with the number of images done so far and the
             total.
-        settings: fields of DataConfig that control how images are read, such as
+        settings: Fields of DataConfig that control how images are read, such as
             image_size, skip_broken, levels and classes.
 
     Raises:
-        DataError: for data that cannot be used.
-        SettingsError: for settings that have no effect.
-        RunError: if `out` cannot be written or holds other files.
+        DataError: For data that cannot be used.
+        SettingsError: For settings that have no effect.
+        RunError: If `out` cannot be written or holds other files.
     """
     if idle := [name for name in settings if name in IDLE]:
         raise SettingsError(
@@ -302,7 +302,7 @@ def name_of_dataset(data: Any, settings: Mapping[str, Any]) -> str:
     """The class of a dataset, or of a pair's first one.
 
     Raises:
-        SettingsError: if a setting about files is given with it.
+        SettingsError: If a setting about files is given with it.
     """
     if idle := [
         name
@@ -335,12 +335,12 @@ def dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Sou
     datasets of a pair have names, labels are matched by name.
 
     Args:
-        data: a dataset, or a pair.
-        config: its image size is used.
-        on_read: as OnRead.
+        data: A dataset, or a pair.
+        config: Its image size is used.
+        on_read: As OnRead.
 
     Raises:
-        DataError: where a target_transform prevents that labels are matched by name.
+        DataError: Where a target_transform prevents that labels are matched by name.
     """
     datasets = data if is_pair(data) else (data,)
     size = config.stored_size

@@ -42,10 +42,10 @@ class BatchStream:
     that share a batch get different images. The position can be saved and restored.
 
     Args:
-        data: the images.
-        batch_size: the sum over the processes that share a batch.
-        seed: decides the orders.
-        setting: name of batch_size in errors.
+        data: The images.
+        batch_size: The sum over the processes that share a batch.
+        seed: Decides the orders.
+        setting: Name of batch_size in errors.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ def received(content: bytes) -> ReadPart:
     """A part of a SentPool.
 
     Raises:
-        RunError: if what holds its images cannot be opened.
+        RunError: If what holds its images cannot be opened.
     """
     try:
         images, broken = pickle.loads(content)
@@ -196,9 +196,9 @@ class StreamedImages(Images):
         If broken images may be left out, all images are read once to find them.
 
         Args:
-            pool: the images.
-            workers: number of processes that read ahead, by default default_workers.
-            on_read: as OnRead, while broken images are sought.
+            pool: The images.
+            workers: Number of processes that read ahead, by default default_workers.
+            on_read: As OnRead, while broken images are sought.
         """
         broken = pool.find_broken(on_read) if pool.most_broken else {}
         chosen = pool.without(broken)
@@ -248,7 +248,7 @@ class StreamedImages(Images):
         """Yield batches. The reading processes end with the generator.
 
         Raises:
-            SettingsError: if they cannot start.
+            SettingsError: If they cannot start.
         """
         with contextlib.closing(self._read(parts)) as results:
             for indices, (images, broken) in zip(parts, results, strict=True):

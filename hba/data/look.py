@@ -125,11 +125,11 @@ def look(config: DataConfig, data: AnyData = None) -> Look:
     disk are not read. Data sets by name are not searched for copies.
 
     Args:
-        config: which images are used.
-        data: images in memory, instead of config.data.
+        config: Which images are used.
+        data: Images in memory, instead of config.data.
 
     Raises:
-        DataError: for unusable data.
+        DataError: For unusable data.
     """
     if isinstance(data, SearchData | EvaluationData):
         name = data.name

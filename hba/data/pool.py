@@ -75,7 +75,7 @@ class Items(Protocol):
         """An image, uint8 (n_channels, image_size, image_size).
 
         Raises:
-            DataError: with the reason only, if the image cannot be read.
+            DataError: With the reason only, if the image cannot be read.
         """
 
     def side(self, number: int) -> int:
@@ -223,10 +223,10 @@ class Pool(Dataset[ReadPart]):
         """The images without the broken ones.
 
         Args:
-            broken: by index.
+            broken: By index.
 
         Raises:
-            DataError: if none is left, or none of a class.
+            DataError: If none is left, or none of a class.
         """
         if not broken:
             return self
@@ -252,7 +252,7 @@ class Pool(Dataset[ReadPart]):
         """Check the levels of images of more than 8 bits.
 
         Raises:
-            DataError: if most of these images are nearly black or white, or one is
+            DataError: If most of these images are nearly black or white, or one is
                 outside default levels.
         """
         chosen = self.numbers[:: len(self) // CHECKED + 1].tolist()
@@ -294,7 +294,7 @@ class Pool(Dataset[ReadPart]):
                 their index in the pool.
 
         Raises:
-            DataError: if too many are broken.
+            DataError: If too many are broken.
         """
         lost: list[SkippedFile] = []
         starts = range(0, len(self), AT_ONCE)
@@ -410,11 +410,11 @@ def source_of(data: Path, parts: Mapping[str, Callable[[], Part]]) -> Source:
     labels, in the order of the part.
 
     Args:
-        data: where the images are, for messages.
-        parts: by role. val and test may be missing; test is called later.
+        data: Where the images are, for messages.
+        parts: By role. val and test may be missing; test is called later.
 
     Raises:
-        DataError: without a part train, for fewer than two classes, and for classes
+        DataError: Without a part train, for fewer than two classes, and for classes
             that train lacks.
     """
     if "train" not in parts:
@@ -464,13 +464,13 @@ def configured(
     """The pool with settings.
 
     Args:
-        pool: as the source gives it.
-        skip_broken: as in DataConfig.
-        image_size: side in pixels.
-        levels: see reading.py.
+        pool: As the source gives it.
+        skip_broken: As in DataConfig.
+        image_size: Side in pixels.
+        levels: See reading.py.
 
     Raises:
-        DataError: if more images are of unread formats than may be left out.
+        DataError: If more images are of unread formats than may be left out.
     """
     unread = [item for item in pool.unused if is_unread_image(item.path)]
     n_images = len(pool) + len(unread)

@@ -142,11 +142,11 @@ def opened(file: Path | bytes, draft: int | None = None) -> Iterator[Image.Image
     """Open an image, and read only its header.
 
     Args:
-        file: its path or its content.
-        draft: side in pixels to which a JPEG may be reduced while it is decoded.
+        file: Its path or its content.
+        draft: Side in pixels to which a JPEG may be reduced while it is decoded.
 
     Raises:
-        DataError: with a short reason, for images of more than MOST_BYTES and any
+        DataError: With a short reason, for images of more than MOST_BYTES and any
             exception inside: Pillow's readers raise those of all kinds for damaged
             files.
     """
@@ -189,11 +189,11 @@ def check_size(size: tuple[int, int], n_bytes: int = 9) -> None:
     """Check that an image fits into memory.
 
     Args:
-        size: width and height in pixels.
-        n_bytes: for each pixel.
+        size: Width and height in pixels.
+        n_bytes: For each pixel.
 
     Raises:
-        DataError: for an image that would take more than MOST_BYTES.
+        DataError: For an image that would take more than MOST_BYTES.
     """
     most = MOST_BYTES // n_bytes
     if size[0] * size[1] > most:
@@ -212,7 +212,7 @@ def read_image(
         uint8 (3, image_size, image_size).
 
     Raises:
-        DataError: with the reason only.
+        DataError: With the reason only.
     """
     with opened(file, draft=JPEG_SCALE * image_size) as image:
         ImageOps.exif_transpose(image, in_place=True)
@@ -229,14 +229,14 @@ def load_image(
     of a search.
 
     Args:
-        path: the file.
-        image_size: side in pixels, to which the shorter side is resized before the
+        path: The file.
+        image_size: Side in pixels, to which the shorter side is resized before the
             center is cropped. None keeps the size.
-        levels: those that become black and white in images with more than 8 bits, by
+        levels: Those that become black and white in images with more than 8 bits, by
             default 0 and 65535.
 
     Raises:
-        DataError: for a file that cannot be read.
+        DataError: For a file that cannot be read.
     """
     try:
         if image_size is not None:
@@ -287,12 +287,12 @@ def to_8_bits(values: np.ndarray, levels: Levels | None = None) -> np.ndarray:
     """Convert levels of any shape to uint8.
 
     Args:
-        values: the levels.
-        levels: those that become black and white, by default 0 and 1 for floating
+        values: The levels.
+        levels: Those that become black and white, by default 0 and 1 for floating
             point, else 0 and 65535.
 
     Raises:
-        DataError: for values that are not finite, or outside of the default levels.
+        DataError: For values that are not finite, or outside of the default levels.
     """
     if values.dtype == np.uint8:
         return values

@@ -51,13 +51,13 @@ def split(
     Only the seed decides the test split.
 
     Args:
-        source: the images.
-        train_size: number of training images; None takes the rest.
-        val_size: number of validation images; None takes a fifth.
-        seed: decides which images go into which split.
+        source: The images.
+        train_size: Number of training images; None takes the rest.
+        val_size: Number of validation images; None takes a fifth.
+        seed: Decides which images go into which split.
 
     Raises:
-        DataError: for bad sizes.
+        DataError: For bad sizes.
     """
     available = source.train
     test = source.test
@@ -123,12 +123,12 @@ def _take(
     """Take some images, at least one of each stratum.
 
     Args:
-        source: for its name in messages.
-        pool: the images.
-        size: how many to take; None takes all.
-        keep: how many of each stratum to leave at least.
-        seed: decides which images are taken.
-        name: of the split, for messages.
+        source: For its name in messages.
+        pool: The images.
+        size: How many to take; None takes all.
+        keep: How many of each stratum to leave at least.
+        seed: Decides which images are taken.
+        name: Of the split, for messages.
 
     Returns:
         The pool of these images, and the pool of the others.
@@ -191,14 +191,14 @@ def keep_classes(source: Source, listed_in: str) -> Source:
     This holds for the test split too.
 
     Args:
-        source: the images.
-        listed_in: the name of a shipped list, or a text file with one class per line:
+        source: The images.
+        listed_in: The name of a shipped list, or a text file with one class per line:
             its name, or its position, from 0, in the order of the data set's classes
             (for a folder: sorted by name). Names take precedence over positions; empty
             lines and comments after a # are ignored.
 
     Raises:
-        DataError: for other files.
+        DataError: For other files.
     """
     keep = _read_classes(source, listed_in)
     kept = source.map(lambda pool: pool.keep(keep))

@@ -49,13 +49,13 @@ def find_column(
     """The column that was given, or the one with a usual name.
 
     Args:
-        role: what the column holds.
-        columns: names that were given.
-        names: of all columns.
-        data: the table, for messages.
+        role: What the column holds.
+        columns: Names that were given.
+        names: Of all columns.
+        data: The table, for messages.
 
     Raises:
-        DataError: if there is none, or several.
+        DataError: If there is none, or several.
     """
     chosen = columns[role]
     usual = NAMES[role]
@@ -96,16 +96,16 @@ def table_source(
     not matter. Training and validation images must exist, but none is opened.
 
     Args:
-        file: the table.
-        columns: names that were given.
-        separator: between the labels in a cell.
-        image_folder: folder that relative paths are relative to, itself relative to the
+        file: The table.
+        columns: Names that were given.
+        separator: Between the labels in a cell.
+        image_folder: Folder that relative paths are relative to, itself relative to the
             folder of the file; None for the latter.
-        image_ending: of files, which the paths lack.
-        skip_broken: as in DataConfig, for files that are missing.
+        image_ending: Of files, which the paths lack.
+        skip_broken: As in DataConfig, for files that are missing.
 
     Raises:
-        DataError: for an unusable table.
+        DataError: For an unusable table.
     """
     table = _read(file)
     column_names = list(map(str, table.columns))
@@ -296,12 +296,12 @@ def saved_source(
     source says so.
 
     Args:
-        folder: where it was saved.
-        columns: names that were given.
-        separator: between several labels in a text; None if they are a list.
+        folder: Where it was saved.
+        columns: Names that were given.
+        separator: Between several labels in a text; None if they are a list.
 
     Raises:
-        DataError: for an unusable dataset.
+        DataError: For an unusable dataset.
     """
     places = {"train": folder}
     splits_file = folder / SPLITS_FILE

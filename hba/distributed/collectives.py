@@ -54,7 +54,7 @@ def joined() -> Iterator[None]:
     process. An existing process group is kept.
 
     Raises:
-        RunError: for lost processes.
+        RunError: For lost processes.
     """
     is_new = not (dist.is_available() and dist.is_initialized())
     if is_new and launched().size == 1:
@@ -80,7 +80,7 @@ def collective(function: Callable[..., object], *arguments: Any) -> None:
     """Call a function of torch.distributed.
 
     Raises:
-        RunError: of one line, if the other processes do not answer.
+        RunError: Of one line, if the other processes do not answer.
     """
     try:
         function(*arguments)
@@ -161,7 +161,7 @@ def local_device(name: str) -> torch.device:
     """find_device for this process.
 
     Raises:
-        SettingsError: if two processes would compute on one GPU.
+        SettingsError: If two processes would compute on one GPU.
     """
     if size() > 1 and name.startswith("cuda:"):
         raise SettingsError(
@@ -175,10 +175,10 @@ def check_alike(inputs: Mapping[str, str]) -> None:
     """Check that all processes have the same inputs as rank 0.
 
     Args:
-        inputs: by a name for the message.
+        inputs: By a name for the message.
 
     Raises:
-        SettingsError: in all processes, if one has others.
+        SettingsError: In all processes, if one has others.
     """
     all_inputs = [inputs] * size()
     if size() > 1:
@@ -231,9 +231,9 @@ def draw_then_shard(
     """Draw for the whole batch, and keep the rows of this process's images.
 
     Args:
-        n_images: number of images of this process.
-        draw: called with the number of images of the whole batch.
-        dim: along which images are.
+        n_images: Number of images of this process.
+        draw: Called with the number of images of the whole batch.
+        dim: Along which images are.
     """
     return draw(n_images) if size() == 1 else local_shard(draw(n_images * size()), dim)
 

@@ -59,10 +59,10 @@ def check_single_process(task: str) -> None:
     """Check that only one process runs something that cannot be shared.
 
     Args:
-        task: its name in the message.
+        task: Its name in the message.
 
     Raises:
-        SettingsError: if several processes run it.
+        SettingsError: If several processes run it.
     """
     if size() > 1:
         raise SettingsError(

@@ -83,8 +83,8 @@ class Executor:
     """Runs tasks.
 
     Args:
-        device: of each task.
-        n_jobs: number of tasks at a time.
+        device: Of each task.
+        n_jobs: Number of tasks at a time.
     """
 
     def __init__(self, device: torch.device, n_jobs: int = 1) -> None:
@@ -117,14 +117,14 @@ class Executor:
         All processes end with the generator.
 
         Args:
-            function: computes a task.
-            tasks: what it is called with.
-            shared: what all tasks have in common.
-            on_step: called in this process for each step of any task.
+            function: Computes a task.
+            tasks: What it is called with.
+            shared: What all tasks have in common.
+            on_step: Called in this process for each step of any task.
 
         Raises:
-            Exception: that of a task, after results that arrived with it.
-            RunError: if a machine or process is lost.
+            Exception: That of a task, after results that arrived with it.
+            RunError: If a machine or process is lost.
         """
         raise NotImplementedError
 
@@ -241,8 +241,8 @@ def results_of(
     """The number and the result of each future, as they end.
 
     Args:
-        futures: with the number of each.
-        report_steps: called several times a second meanwhile.
+        futures: With the number of each.
+        report_steps: Called several times a second meanwhile.
     """
     waiting = set(futures)
     while waiting:
@@ -271,8 +271,8 @@ def number_of_jobs(
 
     Args:
         asked: None means default_jobs, but 1 with torchrun and for streamed images.
-        n_tasks: number of tasks.
-        images: what the tasks read.
+        n_tasks: Number of tasks.
+        images: What the tasks read.
         device: None for a cluster.
     """
     if asked is None:
@@ -340,7 +340,7 @@ def packed(parts: Any) -> bytes:
     """Pickle with cloudpickle.
 
     Raises:
-        SettingsError: if that fails; names a task by its `name`.
+        SettingsError: If that fails; names a task by its `name`.
     """
     try:
         return bytes(cloudpickle.dumps(parts))

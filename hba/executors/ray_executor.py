@@ -54,7 +54,7 @@ def check_one_way(jobs: int | None, cluster: str | None) -> None:
     """Check that at most one way to run tasks is requested.
 
     Raises:
-        SettingsError: for more than one of several jobs, a cluster, the processes of
+        SettingsError: For more than one of several jobs, a cluster, the processes of
             torchrun.
     """
     n_ways = sum([jobs not in (None, 1), cluster is not None, size() > 1])
@@ -69,9 +69,9 @@ def executor_for(device: str, n_jobs: int, ray: ModuleType | None) -> Executor:
     """The executor for a device or a cluster.
 
     Args:
-        device: its name.
-        n_jobs: number of tasks at a time on this machine.
-        ray: the library, connected to a cluster; None without one.
+        device: Its name.
+        n_jobs: Number of tasks at a time on this machine.
+        ray: The library, connected to a cluster; None without one.
     """
     if ray is not None:
         return RayExecutor(ray, device)
@@ -90,12 +90,12 @@ def connected(address: str | None) -> Iterator[ModuleType | None]:
     A program that is connected already stays so, whatever the address.
 
     Args:
-        address: of the cluster. `auto` finds that of this machine; None connects to
+        address: Of the cluster. `auto` finds that of this machine; None connects to
             none.
 
     Raises:
-        SettingsError: if Ray is not installed.
-        RunError: if no cluster answers.
+        SettingsError: If Ray is not installed.
+        RunError: If no cluster answers.
     """
     if address is None:
         yield None
@@ -138,12 +138,12 @@ def needed_by_task(device: str, machines: Sequence[tuple[int, int]]) -> tuple[in
     """The numbers of CPUs and GPUs that a task needs.
 
     Args:
-        device: with `auto`, a task needs a GPU if any machine has one, else a CPU.
-        machines: the numbers of CPUs and GPUs of each, whose CPUs are divided among its
+        device: With `auto`, a task needs a GPU if any machine has one, else a CPU.
+        machines: The numbers of CPUs and GPUs of each, whose CPUs are divided among its
             GPUs.
 
     Raises:
-        SettingsError: if none has such a device.
+        SettingsError: If none has such a device.
     """
     with_gpus = [(n_cpus, n_gpus) for n_cpus, n_gpus in machines if n_cpus and n_gpus]
     if device.startswith(("cuda:", "mps")):
@@ -250,14 +250,14 @@ def _run_task(
     """On a machine of the cluster: the result of a task and its number of steps.
 
     Args:
-        versions: of the machine that started the task.
-        n_threads: number of PyTorch's threads.
-        content: the packed task.
-        common: the result of packed_run, and arrays in memory that the processes of a
+        versions: Of the machine that started the task.
+        n_threads: Number of PyTorch's threads.
+        content: The packed task.
+        common: The result of packed_run, and arrays in memory that the processes of a
             machine share, which none of them writes to.
 
     Raises:
-        RunError: if this machine has other versions.
+        RunError: If this machine has other versions.
     """
     if versions != VERSIONS:
         versions_here = f"{VERSIONS} (where it was started {versions})"

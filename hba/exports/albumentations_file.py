@@ -56,13 +56,13 @@ def transforms_of(
     """Equally likely transforms for an operation.
 
     Args:
-        operation: its row has the function that makes them.
-        magnitude: with its sign.
-        fill: grey levels, one or three.
-        side: of the images in pixels, if it is a number.
+        operation: Its row has the function that makes them.
+        magnitude: With its sign.
+        fill: Grey levels, one or three.
+        side: Of the images in pixels, if it is a number.
 
     Raises:
-        SettingsError: if albumentations cannot express the operation.
+        SettingsError: If albumentations cannot express the operation.
     """
     if operation.on_albumentations is None:
         raise _refusal(operation, "it has no such transform")
@@ -95,11 +95,11 @@ def albumentations_file(schedule: Schedule, mask_fill: float = 0) -> str:
     """The pipeline's JSON, of the last epoch.
 
     Args:
-        schedule: with operations on single images.
-        mask_fill: the value of pixels of masks that operations uncover.
+        schedule: With operations on single images.
+        mask_fill: The value of pixels of masks that operations uncover.
 
     Raises:
-        SettingsError: for operations that albumentations cannot express.
+        SettingsError: For operations that albumentations cannot express.
     """
     row = row_of(schedule)
     check_has_image_operations(schedule)

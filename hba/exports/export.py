@@ -30,12 +30,12 @@ class Target(NamedTuple):
     """A kind of file that a schedule can be exported to.
 
     Attributes:
-        ending: of the file's name.
-        write: makes its text from a schedule, its name as a module, and the value of
+        ending: Of the file's name.
+        write: Makes its text from a schedule, its name as a module, and the value of
             pixels of masks that are uncovered.
-        differs: what is not exact, if anything.
-        has_regularizers: whether it also holds the values of regularizers.
-        has_masks: whether it holds the value of masks.
+        differs: What is not exact, if anything.
+        has_regularizers: Whether it also holds the values of regularizers.
+        has_masks: Whether it holds the value of masks.
     """
 
     ending: str
@@ -108,21 +108,21 @@ def export(
     """Export a schedule for another library.
 
     Args:
-        schedule: a schedule, its file, or the name of a recipe or of a shipped one;
+        schedule: A schedule, its file, or the name of a recipe or of a shipped one;
             Schedule.only and Schedule.averaged make fixed policies of one.
-        to: the library, a key of TARGETS.
-        path: where the text is also written, atomically.
-        mask_fill: the value of pixels of masks that operations uncover.
+        to: The library, a key of TARGETS.
+        path: Where the text is also written, atomically.
+        mask_fill: The value of pixels of masks that operations uncover.
 
     Returns:
         The text of the file. Regularizers are left out, except with `json`; the head of
         a Python file lists them.
 
     Raises:
-        SettingsError: for an unknown target, for operations and images that it cannot
+        SettingsError: For an unknown target, for operations and images that it cannot
             express, for masks that it does not take, and for a file that Python could
             not import.
-        ScheduleError: for a schedule without operations.
+        ScheduleError: For a schedule without operations.
     """
     target = find_target(to)
     mask_fill = number("mask_fill", mask_fill)

@@ -137,13 +137,13 @@ def python_file(
     """The text of the file.
 
     Args:
-        schedule: with operations on single images.
-        module: the file's name.
-        mask_fill: the value of pixels of masks that operations uncover, for kornia.
-        on_batches: for kornia; otherwise, for torchvision.
+        schedule: With operations on single images.
+        module: The file's name.
+        mask_fill: The value of pixels of masks that operations uncover, for kornia.
+        on_batches: For kornia; otherwise, for torchvision.
 
     Raises:
-        SettingsError: for operations of your own that Python cannot import.
+        SettingsError: For operations of your own that Python cannot import.
     """
     left = (
         f"\nLeft out: {_harmless(left_out(schedule.space))}.\n"
@@ -231,7 +231,7 @@ def image_operations(schedule: Schedule) -> Sequence[Operation]:
     """The schedule's operations on single images.
 
     Raises:
-        SettingsError: if there is none, and if one is not hba's and Python cannot
+        SettingsError: If there is none, and if one is not hba's and Python cannot
             import its function.
     """
     check_has_image_operations(schedule)

@@ -64,13 +64,13 @@ def pba_schedule(
     """The schedule of a PBA log over the epochs that PBA searched.
 
     Args:
-        text: the log.
-        file: its name, for the provenance.
-        epochs: how many epochs PBA searched.
-        fill: colour in [0, 1] of what geometric operations and Cutout uncover.
+        text: The log.
+        file: Its name, for the provenance.
+        epochs: How many epochs PBA searched.
+        fill: Colour in [0, 1] of what geometric operations and Cutout uncover.
 
     Raises:
-        ScheduleError: for a text that is not such a log; it names the line.
+        ScheduleError: For a text that is not such a log; it names the line.
     """
     space = SPACES["pba"]
     segments = pba_segments(text, epochs)

@@ -79,12 +79,12 @@ def find_model(name: str, *, may_have_tag: bool = False) -> Build:
     """The function that builds the named network.
 
     Args:
-        name: a key of MODELS, a name that follows PATTERNS, or timm:<name>.
-        may_have_tag: the name of a timm network may end with a tag of weights, which
+        name: A key of MODELS, a name that follows PATTERNS, or timm:<name>.
+        may_have_tag: The name of a timm network may end with a tag of weights, which
             are not loaded.
 
     Raises:
-        SettingsError: for an unknown name; lists the known ones.
+        SettingsError: For an unknown name; lists the known ones.
     """
     if name in MODELS:
         return MODELS[name]
@@ -123,15 +123,15 @@ def build_model(
     The global generator is not touched.
 
     Args:
-        name: as find_model takes it.
-        n_classes: number of outputs.
-        seed: decides the weights.
-        image_size: side in pixels of the images, 32 by default if layers depend on it.
-        start: pretrained weights, except for a head that does not fit.
-        in_channels: channels of the images.
+        name: As find_model takes it.
+        n_classes: Number of outputs.
+        seed: Decides the weights.
+        image_size: Side in pixels of the images, 32 by default if layers depend on it.
+        start: Pretrained weights, except for a head that does not fit.
+        in_channels: Channels of the images.
 
     Raises:
-        SettingsError: for an unknown name, and if the network cannot take the images.
+        SettingsError: For an unknown name, and if the network cannot take the images.
     """
     build = find_model(name, may_have_tag=start is not None)
     options = {}

@@ -56,11 +56,11 @@ def download(file: HubFile, seconds: float | None = None) -> None:
     Another process does it, because it can be ended at any time.
 
     Args:
-        file: the file on the hub.
-        seconds: the most that it may take; None for any time.
+        file: The file on the hub.
+        seconds: The most that it may take; None for any time.
 
     Raises:
-        OSError: with the reason if that fails.
+        OSError: With the reason if that fails.
     """
     # -P: no module of the working directory is imported.
     command = [sys.executable, "-P", "-c", PROGRAM, *file]

@@ -52,10 +52,10 @@ def usable_networks(
 
     Args:
         device_type: cuda or another one.
-        say: called with each download and its size, and with the reason for each
+        say: Called with each download and its size, and with the reason for each
             network that is left out.
-        may_download: whether weights may be downloaded.
-        seconds: the most that all downloads may take.
+        may_download: Whether weights may be downloaded.
+        seconds: The most that all downloads may take.
     """
     usable = list[str]()
     is_reachable = may_download

@@ -20,10 +20,10 @@ class PyramidNet(nn.Module):
 
     Args:
         depth: 9 k + 2, for three stages of k bottlenecks.
-        alpha: how many channels wider the last block is than the stem, which has 16,
+        alpha: How many channels wider the last block is than the stem, which has 16,
             before the bottlenecks expand them by 4.
-        n_classes: number of logits.
-        in_channels: channels of the images.
+        n_classes: Number of logits.
+        in_channels: Channels of the images.
     """
 
     def __init__(

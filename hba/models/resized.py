@@ -10,8 +10,8 @@ class Resized(nn.Module):
     The resizing is bilinear with antialiasing.
 
     Args:
-        network: takes the resized images.
-        side: of the resized images in pixels.
+        network: Takes the resized images.
+        side: Of the resized images in pixels.
     """
 
     def __init__(self, network: nn.Module, side: int) -> None:

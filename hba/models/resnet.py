@@ -12,9 +12,9 @@ def resnet(
 
     Args:
         depth: 18 or 50.
-        n_classes: number of logits.
-        in_channels: channels of the images.
-        small_images: a 3x3 stem of stride 1 and no pooling after it, as usual for
+        n_classes: Number of logits.
+        in_channels: Channels of the images.
+        small_images: A 3x3 stem of stride 1 and no pooling after it, as usual for
             32x32, instead of 7x7 of stride 2; and the dropout modules of SmallResNet.
     """
     from torchvision.models import resnet18, resnet50

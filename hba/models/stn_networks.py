@@ -33,11 +33,11 @@ class _InLine(nn.Sequential):
     initialization, U(-1/sqrt(fan in), 1/sqrt(fan in)), as in the authors' code.
 
     Args:
-        convolutions: the first layers.
-        hidden: widths of the hidden linear layers.
-        n_classes: number of logits.
-        in_channels: channels of the images.
-        size: side of the images in pixels.
+        convolutions: The first layers.
+        hidden: Widths of the hidden linear layers.
+        n_classes: Number of logits.
+        in_channels: Channels of the images.
+        size: Side of the images in pixels.
     """
 
     def __init__(
@@ -81,10 +81,10 @@ class MLP(_InLine):
     """Delta-STN's network for MNIST: three hidden layers, no dropout after the last.
 
     Args:
-        width: of each hidden layer, 1200 there.
-        n_classes: number of logits.
-        in_channels: channels of the images.
-        image_size: side of the images in pixels.
+        width: Of each hidden layer, 1200 there.
+        n_classes: Number of logits.
+        in_channels: Channels of the images.
+        image_size: Side of the images in pixels.
     """
 
     def __init__(
@@ -101,11 +101,11 @@ class SimpleCNN(_InLine):
     hidden layer has as many units as the convolutions have outputs for 28x28.
 
     Args:
-        width: filters of the first convolution, 32 in the paper's text and 16 in the
+        width: Filters of the first convolution, 32 in the paper's text and 16 in the
             authors' code.
-        n_classes: number of logits.
-        in_channels: channels of the images.
-        image_size: side of the images in pixels.
+        n_classes: Number of logits.
+        in_channels: Channels of the images.
+        image_size: Side of the images in pixels.
     """
 
     def __init__(
@@ -124,10 +124,10 @@ class AlexNetSTN(_InLine):
     """Delta-STN's AlexNet for CIFAR-10, by the authors' code.
 
     Args:
-        width: channels of the first convolution, 64 there.
-        n_classes: number of logits.
-        in_channels: channels of the images.
-        image_size: side of the images in pixels.
+        width: Channels of the first convolution, 64 there.
+        n_classes: Number of logits.
+        in_channels: Channels of the images.
+        image_size: Side of the images in pixels.
     """
 
     def __init__(
@@ -152,10 +152,10 @@ class VGG16STN(_InLine):
     network would hardly train.
 
     Args:
-        width: channels of the first convolution, 64 there.
-        n_classes: number of logits.
-        in_channels: channels of the images.
-        image_size: side of the images in pixels.
+        width: Channels of the first convolution, 64 there.
+        n_classes: Number of logits.
+        in_channels: Channels of the images.
+        image_size: Side of the images in pixels.
     """
 
     def __init__(

@@ -72,12 +72,12 @@ def find_timm_network(
     """The function that builds timm's network of a name from the number of classes.
 
     Args:
-        name: without the prefix.
-        may_have_tag: allows names like `resnet18.a1_in1k`, whose tag names weights;
+        name: Without the prefix.
+        may_have_tag: Allows names like `resnet18.a1_in1k`, whose tag names weights;
             they are not loaded here.
 
     Raises:
-        SettingsError: for an unknown name or tag.
+        SettingsError: For an unknown name or tag.
     """
     # Importing it takes a while.
     import timm
@@ -125,7 +125,7 @@ def timm_config(name: str) -> Any:
         name: LITE, `timm:NAME`, or the weights `timm:NAME.TAG`.
 
     Raises:
-        SettingsError: if timm has none.
+        SettingsError: If timm has none.
     """
     find_timm_network(_name_in_timm(name), may_have_tag=True)
     from timm.models import get_pretrained_cfg
@@ -226,9 +226,9 @@ def fetch_weights(
     Without a network, a proxy or the hub, it raises errors of many kinds.
 
     Args:
-        model: the name of the network.
-        say: called with a line before the download.
-        seconds: the most that it may take.
+        model: The name of the network.
+        say: Called with a line before the download.
+        seconds: The most that it may take.
     """
     file = file_on_hub(model)
     if file is not None and cached_path(file) is None:
@@ -318,13 +318,13 @@ def load_weights(
     """Load all weights, except those of a head that does not fit as a whole.
 
     Args:
-        network: a network of timm.
-        weights: by name.
-        heads: names of the head's layers.
-        source: where the weights are from, for messages.
+        network: A network of timm.
+        weights: By name.
+        heads: Names of the head's layers.
+        source: Where the weights are from, for messages.
 
     Raises:
-        SettingsError: for any other weight that is missing, unknown or of another
+        SettingsError: For any other weight that is missing, unknown or of another
             shape, and for values that are not finite.
     """
     if wrong := _misfits(network, weights, heads):
@@ -437,13 +437,13 @@ def freeze(network: nn.Module, setting: str, heads: Sequence[str]) -> None:
     training.
 
     Args:
-        network: a network of timm.
+        network: A network of timm.
         setting: NOTHING, ALL_BUT_HEAD or the number of groups. AND_STATISTICS after it
             freezes the statistics of every BatchNorm too.
-        heads: names of the head's layers.
+        heads: Names of the head's layers.
 
     Raises:
-        SettingsError: for a number of groups that the network does not have, or that
+        SettingsError: For a number of groups that the network does not have, or that
             leaves nothing to train.
     """
     extent = setting.removesuffix(AND_STATISTICS)
@@ -548,7 +548,7 @@ class Start:
         """The weights as they are now.
 
         Raises:
-            SettingsError: if they cannot be read or downloaded.
+            SettingsError: If they cannot be read or downloaded.
         """
         return Start(model, source, frozen, _read(model, source)[1])
 
@@ -570,11 +570,11 @@ class Start:
         """Load the weights, except for a head that does not fit, and freeze.
 
         Args:
-            network: the network, which is changed.
-            n_channels: of the network's images; the first layer is adapted to them.
+            network: The network, which is changed.
+            n_channels: Of the network's images; the first layer is adapted to them.
 
         Raises:
-            SettingsError: for what does not fit.
+            SettingsError: For what does not fit.
         """
         config = timm_config(self.model)
         heads = _heads(self.model)

@@ -101,8 +101,8 @@ def read_state_dict(source: str, content: bytes) -> tuple[Weights, str]:
     other content.
 
     Args:
-        source: the name of the file.
-        content: of the file.
+        source: The name of the file.
+        content: Of the file.
     """
     loaded = _load(source, content)
     if _is_state_dict(loaded):
@@ -151,7 +151,7 @@ def preferred(places: Sequence[str]) -> str:
     Averaged weights come first, then the usual names.
 
     Raises:
-        ValueError: for several without such a name.
+        ValueError: For several without such a name.
     """
     averaged = [place for place in places if is_averaged(place)]
     for place in (*AVERAGED, *averaged, *USUAL, ""):
@@ -186,12 +186,12 @@ def find_names(
     are.
 
     Args:
-        weights: by name, as read_state_dict returns them.
-        needed: names of weights that the network must have.
-        first_parts: first parts of the names of all of its weights.
+        weights: By name, as read_state_dict returns them.
+        needed: Names of weights that the network must have.
+        first_parts: First parts of the names of all of its weights.
 
     Raises:
-        ValueError: for several networks.
+        ValueError: For several networks.
     """
     first, *_ = needed
     starts = (

@@ -51,10 +51,10 @@ def three_stages(
     They come after a stem of 16 channels.
 
     Args:
-        block: makes a block from input channels, output channels and stride, which is 2
+        block: Makes a block from input channels, output channels and stride, which is 2
             in the first block of the last two stages.
-        width: channels of the first stage.
-        n_blocks: number of blocks in each stage.
+        width: Channels of the first stage.
+        n_blocks: Number of blocks in each stage.
     """
     blocks: list[nn.Module] = []
     channels = 16
@@ -75,9 +75,9 @@ class WideResNet(nn.Module):
 
     Args:
         depth: 6 k + 4, for three stages of k blocks.
-        width: a factor; stages have 16, 32 and 64 times width channels.
-        n_classes: number of logits.
-        in_channels: channels of the images.
+        width: A factor; stages have 16, 32 and 64 times width channels.
+        n_classes: Number of logits.
+        in_channels: Channels of the images.
     """
 
     def __init__(

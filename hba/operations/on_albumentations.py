@@ -54,9 +54,9 @@ class Canvas(NamedTuple):
     """What a transform depends on besides the magnitude.
 
     Attributes:
-        color: of uncovered pixels: one grey level, or a list of three.
-        interpolation: nearest or bilinear, for an operation with an affine map.
-        side: of the images in pixels; None if unknown.
+        color: Of uncovered pixels: one grey level, or a list of three.
+        interpolation: Nearest or bilinear, for an operation with an affine map.
+        side: Of the images in pixels; None if unknown.
     """
 
     color: float | list[float]
@@ -241,8 +241,8 @@ def _sizes(
     at most 1.
 
     Args:
-        shares: range of the area, which is uniform.
-        ratio: largest ratio of sides for an area; its logarithm is uniform.
+        shares: Range of the area, which is uniform.
+        ratio: Largest ratio of sides for an area; its logarithm is uniform.
     """
     low, high = shares
     areas = [low + (n + 0.5) / N_AREAS * (high - low) for n in range(N_AREAS)]

@@ -39,8 +39,8 @@ class PbaMagnitudes(NamedTuple):
     published code).
 
     Attributes:
-        first: at level 0.
-        last: at level 10.
+        first: At level 0.
+        last: At level 10.
         parts: PBA truncates magnitudes to whole parts of a unit, of which so many make
             a unit; None if it does not truncate them.
     """
@@ -60,47 +60,47 @@ class Operation:
     function draws changes up to the magnitude.
 
     Attributes:
-        name: a word that identifies it in spaces and files.
-        function: takes images (B, C, H, W), float in [0, 1], and then, if it uses them,
+        name: A word that identifies it in spaces and files.
+        function: Takes images (B, C, H, W), float in [0, 1], and then, if it uses them,
             a magnitude for each image (B,), a colour (C,) and random numbers
             (B, n_uniforms). It returns new images of the same shape, type and range,
             and does not change its input. Operations of the stage `mixing` have none:
             hba/training/mixing.py.
         magnitude_range: (low, high) in `unit`; None without magnitude. It may descend:
             a search starts near its first end.
-        unit: of the magnitude.
-        identity: the magnitude that changes no image, which may lie outside the range;
+        unit: Of the magnitude.
+        identity: The magnitude that changes no image, which may lie outside the range;
             None if there is none.
-        pil: the PIL call that defines the result.
-        on_pil: the operation on a PIL image, with arguments as in on_pil.py. Without
+        pil: The PIL call that defines the result.
+        on_pil: The operation on a PIL image, with arguments as in on_pil.py. Without
             it, `function` gets a batch of one image.
-        on_albumentations: the operation as transforms of albumentations, with arguments
+        on_albumentations: The operation as transforms of albumentations, with arguments
             as in on_albumentations.py; None if albumentations lacks it.
-        signed: whether to negate a drawn magnitude with probability 0.5.
-        uses_fill: whether the function takes a colour.
-        n_uniforms: how many random numbers, uniform in [0, 1), the function takes for
+        signed: Whether to negate a drawn magnitude with probability 0.5.
+        uses_fill: Whether the function takes a colour.
+        n_uniforms: How many random numbers, uniform in [0, 1), the function takes for
             each image, such as a place in width and height. They are drawn outside, so
             that a draw can be replayed.
-        stage: one of STAGES.
-        moves_pixels: whether content can move to other pixels, and boxes, masks and
+        stage: One of STAGES.
+        moves_pixels: Whether content can move to other pixels, and boxes, masks and
             keypoints with it; None if unknown.
-        any_channels: whether it treats each channel alone and takes any number of them;
+        any_channels: Whether it treats each channel alone and takes any number of them;
             others take 1 (grey) or 3 (RGB).
         kernel: `function` for the function above. Functions of other kernels compute
             only what several operations can share in a batch: an affine map, resampled
             by the `nearest` pixel or `bilinear` (geometric.py); new grey levels by a
             formula, `curve`, or by a table from each channel, `stretch`; a version of
             the image to `blend` with (color.py).
-        code: the number in codes.py of the compiled step for 8-bit images; None to
+        code: The number in codes.py of the compiled step for 8-bit images; None to
             compute them by the functions above. It has no effect with bilinear
             interpolation.
-        randaugment: magnitudes of torchvision's RandAugment in `unit`, by copy; empty
+        randaugment: Magnitudes of torchvision's RandAugment in `unit`, by copy; empty
             for an operation without magnitude, None if RandAugment lacks it.
-        pba: magnitudes of Population Based Augmentation in `unit`; None without
+        pba: Magnitudes of Population Based Augmentation in `unit`; None without
             magnitude, or if PBA lacks the operation.
 
     Raises:
-        SettingsError: if the operation contradicts itself.
+        SettingsError: If the operation contradicts itself.
     """
 
     name: str

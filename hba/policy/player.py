@@ -39,9 +39,9 @@ class OpSample(NamedTuple):
     """An operation to apply.
 
     Attributes:
-        operation: of hba, or of an exported file.
-        magnitude: with its sign, 0 without magnitude.
-        position: random numbers in [0, 1).
+        operation: Of hba, or of an exported file.
+        magnitude: With its sign, 0 without magnitude.
+        position: Random numbers in [0, 1).
     """
 
     operation: Operation
@@ -66,12 +66,12 @@ class PlainRow(NamedTuple):
     """A policy in plain Python numbers, computed once for all images that use it.
 
     Attributes:
-        probabilities: the mean probability of each slot.
-        limits: probabilities that K is below 1, 2, ...
-        slots: the slots of the policy.
-        is_spread: whether images draw magnitudes around those of the slots.
-        walk: the slots of the walk.
-        n_uniforms: random numbers of a step of the walk, and of another step.
+        probabilities: The mean probability of each slot.
+        limits: Probabilities that K is below 1, 2, ...
+        slots: The slots of the policy.
+        is_spread: Whether images draw magnitudes around those of the slots.
+        walk: The slots of the walk.
+        n_uniforms: Random numbers of a step of the walk, and of another step.
     """
 
     probabilities: list[float]
@@ -185,15 +185,15 @@ class Tables(NamedTuple):
     probabilities, magnitudes and counts. A table of a single row holds for all epochs.
 
     Attributes:
-        epochs: number of rows.
-        slots: the name of an operation, and the range from low to high of its
+        epochs: Number of rows.
+        slots: The name of an operation, and the range from low to high of its
             magnitude.
-        walk: the first slot of which an image gets only some, and the one after the
+        walk: The first slot of which an image gets only some, and the one after the
             last.
-        n_uniforms: random numbers of a step of the walk, and of another step.
-        probabilities: that a slot fires.
+        n_uniforms: Random numbers of a step of the walk, and of another step.
+        probabilities: That a slot fires.
         magnitudes: 0 for an operation without one.
-        counts: the probability that an image that may get k - 1 operations may get k,
+        counts: The probability that an image that may get k - 1 operations may get k,
             for k = 1, 2, ...
     """
 

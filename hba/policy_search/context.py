@@ -79,7 +79,7 @@ class SearchContext:
             train_error_percent: Training error of the epoch.
 
         Returns:
-            The metrics: at least val_loss, which is None if it was not measured.
+            The metrics: At least val_loss, which is None if it was not measured.
         """
         raise NotImplementedError
 

@@ -99,9 +99,9 @@ class Preprocessing:
         """The preprocessing for these training images, on their device.
 
         Args:
-            data: the training images.
-            baseline: their baseline augmentation.
-            colors: mean and std, instead of those of the images unless these have
+            data: The training images.
+            baseline: Their baseline augmentation.
+            colors: Mean and std, instead of those of the images unless these have
                 another number of channels.
         """
         for name, n_channels in (
@@ -135,7 +135,7 @@ class Preprocessing:
 
         Args:
             images: (B, C, H, W) in [0, 1].
-            generator: of the draws.
+            generator: Of the draws.
         """
         device = images.device
         images = images.to(exact_device(device))
@@ -216,8 +216,8 @@ def random_cutout(images: Tensor, size: int, generator: torch.Generator) -> Tens
 
     Args:
         images: (B, C, H, W).
-        size: side of the square in pixels.
-        generator: of the draws.
+        size: Side of the square in pixels.
+        generator: Of the draws.
     """
     batch, channels, height, width = images.shape
     device = images.device
@@ -246,8 +246,8 @@ def color_jitter(images: Tensor, strength: float, generator: torch.Generator) ->
 
     Args:
         images: (B, C, H, W).
-        strength: factors are from U(1 - strength, 1 + strength).
-        generator: of the draws.
+        strength: Factors are from U(1 - strength, 1 + strength).
+        generator: Of the draws.
     """
     factors = uniform_draws(
         len(images), (3,), generator, images.device, 1 - strength, 1 + strength
@@ -261,8 +261,8 @@ def jittered(images: Tensor, factors: Tensor, order: Tensor) -> Tensor:
 
     Args:
         images: (B, C, H, W).
-        factors: of the three enhancements (B, 3).
-        order: of the three enhancements (B, 3), the numbers 0, 1 and 2.
+        factors: Of the three enhancements (B, 3).
+        order: Of the three enhancements (B, 3), the numbers 0, 1 and 2.
     """
     for step in order.T:
         enhancement = step[:, None, None, None]
@@ -281,8 +281,8 @@ def pca_jitter(images: Tensor, std: float, generator: torch.Generator) -> Tensor
 
     Args:
         images: (B, 3, H, W).
-        std: standard deviation of alpha for each component.
-        generator: of the draws.
+        std: Standard deviation of alpha for each component.
+        generator: Of the draws.
     """
     device = images.device
     alpha = draw_then_shard(
@@ -364,8 +364,8 @@ def resized_crop(images: Tensor, boxes: Tensor, size: int) -> Tensor:
 
     Args:
         images: (B, C, H, W).
-        boxes: top, left, height and width (B, 4).
-        size: side of the result in pixels.
+        boxes: Top, left, height and width (B, 4).
+        size: Side of the result in pixels.
 
     Returns:
         Images (B, C, size, size).

@@ -166,10 +166,10 @@ def _with_errors(
     """Rows of what a race has measured, without what is not finite.
 
     Args:
-        measured: by name, a number and its standard error.
-        chosen: names of the rows to mark.
-        form: the format of a number.
-        scale: the factor of all numbers.
+        measured: By name, a number and its standard error.
+        chosen: Names of the rows to mark.
+        form: The format of a number.
+        scale: The factor of all numbers.
     """
     rows = []
     for name, (number, error) in measured.items():

@@ -99,14 +99,14 @@ def read_samples(run: Run) -> tuple[Samples | None, Samples | None]:
     """Read the images that are saved with a run.
 
     Args:
-        run: the run that a page shows.
+        run: The run that a page shows.
 
     Returns:
         The images as the network gets them, and the same at their own resolution. Each
         is None if the folder has no such file.
 
     Raises:
-        RunError: if a file is broken.
+        RunError: If a file is broken.
     """
     searched, tested = run.folders
     folder = searched if (searched / SAMPLES_NAME).exists() else tested

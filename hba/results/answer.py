@@ -110,12 +110,12 @@ def answer(
     seed shows no difference, nor do seeds that all differ by the same amount.
 
     Args:
-        results: an EvaluationResult.
-        command: to run again with `--resume --seeds N`.
-        chosen: why the first row was chosen, for a run that has chosen it and keeps its
+        results: An EvaluationResult.
+        command: To run again with `--resume --seeds N`.
+        chosen: Why the first row was chosen, for a run that has chosen it and keeps its
             files; None for an evaluation, whose first row is the user's.
-        folder: of the results, for a command with their settings.
-        policies: names or files of rows whose own name is not enough.
+        folder: Of the results, for a command with their settings.
+        policies: Names or files of rows whose own name is not enough.
 
     Returns:
         The answer; None before any training of the first row.
@@ -321,9 +321,9 @@ def _direction(p: float, n_picked: int, least: float) -> Kind:
     """Whether the first row is better or worse, with a probability of `least` or more.
 
     Args:
-        p: the probability that the first row is better.
-        n_picked: of how many rows the other one is the best.
-        least: the probability that shows a difference.
+        p: The probability that the first row is better.
+        n_picked: Of how many rows the other one is the best.
+        least: The probability that shows a difference.
     """
     if p >= least:
         return "better"
@@ -336,8 +336,8 @@ def _certainty(p: float, n_picked: int) -> str:
     """`almost surely better`, for example; empty if no difference is shown.
 
     Args:
-        p: the probability that the first row is better.
-        n_picked: of how many rows the other one is the best.
+        p: The probability that the first row is better.
+        n_picked: Of how many rows the other one is the best.
     """
     for least, words in ((ALMOST_SURELY, "almost surely"), (PROBABLY, "probably")):
         direction = _direction(p, n_picked, least)

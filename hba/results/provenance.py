@@ -10,7 +10,7 @@ def network_measured(provenance: Mapping[str, Any]) -> dict[int, float]:
     """Return the validation error of the search network after its last epoch.
 
     Args:
-        provenance: of a schedule. It may come from elsewhere.
+        provenance: Of a schedule. It may come from elsewhere.
 
     Returns:
         The error in per cent by the epoch, counted from 1. Empty if the provenance has

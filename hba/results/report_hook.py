@@ -19,9 +19,9 @@ def report_at_the_end(
     """Write the page of a search or an evaluation that has just ended.
 
     Args:
-        folder: of the run. All its other files are complete.
-        data: images of the run, of which the page shows a few.
-        evaluated: the schedule of an evaluation, to save too.
+        folder: Of the run. All its other files are complete.
+        data: Images of the run, of which the page shows a few.
+        evaluated: The schedule of an evaluation, to save too.
 
     Returns:
         The path of the page; None, with an HbaWarning, if it could not be written.

@@ -110,10 +110,10 @@ class CrossedDifference:
         """Compare two rows.
 
         Args:
-            errors: of the first row in per cent, by seed.
-            others: of the other row, for the same seeds.
-            n_images: number of test images; None if the error is no share of images.
-            d: as above, (S, N); None if it is unknown which images were wrong.
+            errors: Of the first row in per cent, by seed.
+            others: Of the other row, for the same seeds.
+            n_images: Number of test images; None if the error is no share of images.
+            d: As above, (S, N); None if it is unknown which images were wrong.
         """
         from scipy.special import ndtr, stdtr
 
@@ -171,9 +171,9 @@ def loss_difference(
     """Compare the losses of two rows on validation images.
 
     Args:
-        losses: of one row, (images,) for each seed.
-        minus: of the other row, for the same seeds and images.
-        has_same_images: whether all seeds are measured on the same images.
+        losses: Of one row, (images,) for each seed.
+        minus: Of the other row, for the same seeds and images.
+        has_same_images: Whether all seeds are measured on the same images.
 
     Returns:
         The mean difference in nats and its standard error, over the images of all

@@ -202,7 +202,7 @@ def parse(text: str) -> dict[str, Any]:
     """The content of a file as arguments of Schedule.
 
     Raises:
-        Exception: one of MALFORMED, if the file breaks the format.
+        Exception: One of MALFORMED, if the file breaks the format.
     """
     file = ScheduleFile.model_validate(json.loads(text))
     n_walk = sum(entry.stage == WALK for entry in file.space.operations)

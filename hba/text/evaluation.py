@@ -163,7 +163,7 @@ def train(
         on_step: Called after each step.
 
     Returns:
-        Mean losses in nats per word: of the validation text after each epoch, and of
+        Mean losses in nats per word: Of the validation text after each epoch, and of
         the test text.
 
     Raises:

@@ -23,7 +23,7 @@ def amp_forward(network: nn.Module, images: Tensor) -> Tensor:
     """Logits (B, classes) in float32 for images (B, C, H, W).
 
     Raises:
-        SettingsError: for a network that fails in bfloat16.
+        SettingsError: For a network that fails in bfloat16.
     """
     try:
         with torch.autocast(images.device.type, torch.bfloat16):

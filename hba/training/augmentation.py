@@ -62,8 +62,8 @@ class Augmentation(Protocol):
         torch's default ones; the training's seed decides both.
 
         Args:
-            epochs: number of epochs.
-            train: the training images, on the device of the batches.
+            epochs: Number of epochs.
+            train: The training images, on the device of the batches.
         """
         ...
 

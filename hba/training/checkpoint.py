@@ -49,7 +49,7 @@ class TrainCheckpoint:
 
     Args:
         folder: None saves nothing.
-        parts: what decides the results; its hash names the file.
+        parts: What decides the results; its hash names the file.
     """
 
     def __init__(self, folder: Path | None = None, parts: Iterable[str] = ()) -> None:
@@ -61,7 +61,7 @@ class TrainCheckpoint:
         """Restore the state from the file; leave it at its beginning if there is none.
 
         Raises:
-            RunError: for a broken file.
+            RunError: For a broken file.
         """
         self._last_save = time.monotonic()
         path = self.path

@@ -50,13 +50,13 @@ class CustomNetwork:
         """A network for the training with this seed.
 
         Args:
-            seed: of the training.
-            weights_seed: seed of torch's default generator while a function makes the
+            seed: Of the training.
+            weights_seed: Seed of torch's default generator while a function makes the
                 network, so a function that ignores its argument still makes the same
                 network for the same seed.
 
         Raises:
-            SettingsError: for lazy layers or nothing to train.
+            SettingsError: For lazy layers or nothing to train.
         """
         if isinstance(self.given, nn.Module):
             network: object = copy.deepcopy(self.given)
@@ -113,7 +113,7 @@ class CustomNetwork:
         """Try two black images in eval mode.
 
         Raises:
-            SettingsError: if that fails, or without one output per class.
+            SettingsError: If that fails, or without one output per class.
         """
         network = self.fresh(0, 0).cpu().eval()
         shape = (images.n_channels, image_size, image_size)

@@ -55,7 +55,7 @@ class Confusion:
         """The confusion of a matrix.
 
         Args:
-            matrix: number of images by label and answer (K, K).
+            matrix: Number of images by label and answer (K, K).
         """
         rows = [
             {answer: count for answer, count in enumerate(row) if count}
@@ -103,7 +103,7 @@ def measure_batch_size(image_size: int) -> int:
     """Number of images that are measured together.
 
     Args:
-        image_size: their side in pixels.
+        image_size: Their side in pixels.
     """
     return min(MEASURE_BATCH_SIZE, max(100, PIXELS_PER_BATCH // image_size**2))
 
@@ -141,12 +141,12 @@ def totals(
     Several processes share the batches; all get the sums.
 
     Args:
-        predict: maps the output of prepare to logits.
-        data: the images.
-        prepare: takes images in [0, 1].
+        predict: Maps the output of prepare to logits.
+        data: The images.
+        prepare: Takes images in [0, 1].
         confusion: int64 (K, K) of zeros on the device, to which images are added by
             label and answer.
-        graphs: runs the steps.
+        graphs: Runs the steps.
 
     Returns:
         A tensor (3,) on the device: sum of the loss in nats, share of errors times
@@ -201,12 +201,12 @@ def measure(
     The host waits at the end.
 
     Args:
-        network: the network.
-        data: the images.
-        prepare: maps images in [0, 1] to the network's input.
-        n_classes: also find the confusion matrix of this many classes, and the wrong
+        network: The network.
+        data: The images.
+        prepare: Maps images in [0, 1] to the network's input.
+        n_classes: Also find the confusion matrix of this many classes, and the wrong
             answers.
-        graphs: runs the steps.
+        graphs: Runs the steps.
     """
     answers: list[Tensor] = []
 

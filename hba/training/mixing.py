@@ -25,8 +25,8 @@ def mix(
     Args:
         images: (B, C, H, W), floating point.
         labels: (B,) or (B, classes).
-        mixing: probabilities and shapes of Mixup and CutMix.
-        generator: on the device of the images.
+        mixing: Probabilities and shapes of Mixup and CutMix.
+        generator: On the device of the images.
     """
     shares = draw_shares(mixing, images.shape[2], images.shape[3], generator)
     # In two steps, because MPS has no float64.

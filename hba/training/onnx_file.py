@@ -33,7 +33,7 @@ def write_onnx(folder: str | Path) -> str | None:
     two images of noise.
 
     Args:
-        folder: the folder of a run, which contains network.pt.
+        folder: The folder of a run, which contains network.pt.
     """
     if not can_write_onnx():
         return f"No {ONNX_NAME}: it needs the packages onnx and onnxscript"

@@ -60,11 +60,11 @@ def scheduled(
     It changes at every step: step k of w of the warm-up has k / (w + 1) of it.
 
     Args:
-        optimizer: whose learning rate changes.
-        schedule: its name.
-        total_steps: number of steps, with those of the warm-up.
-        warm_up_steps: number of steps of linear warm-up at the beginning.
-        plateau_epochs: the patience of PLATEAU.
+        optimizer: Whose learning rate changes.
+        schedule: Its name.
+        total_steps: Number of steps, with those of the warm-up.
+        warm_up_steps: Number of steps of linear warm-up at the beginning.
+        plateau_epochs: The patience of PLATEAU.
     """
     if schedule == PLATEAU:
         assert plateau_epochs is not None
@@ -94,10 +94,10 @@ class Plateau(LRScheduler):
     of every epoch.
 
     Args:
-        optimizer: whose learning rate changes.
-        patience: number of epochs.
-        warm_up_steps: number of steps of linear warm-up.
-        factor: of the learning rate.
+        optimizer: Whose learning rate changes.
+        patience: Number of epochs.
+        warm_up_steps: Number of steps of linear warm-up.
+        factor: Of the learning rate.
     """
 
     def __init__(
@@ -149,10 +149,10 @@ def optimizer_for(
     """The optimizer, fused for AdamW and with `fast`, and the schedule.
 
     Args:
-        settings: of the training.
-        parameters: what is trained.
-        steps_per_epoch: number of steps in an epoch.
-        plateau_epochs: the patience of PLATEAU.
+        settings: Of the training.
+        parameters: What is trained.
+        steps_per_epoch: Number of steps in an epoch.
+        plateau_epochs: The patience of PLATEAU.
     """
     is_fused = settings.fast or settings.optimizer == "adamw"
     options = {"fused": True, "foreach": False} if is_fused else {}

@@ -130,11 +130,11 @@ class KeptNetwork(NamedTuple):
         """Export a network, which is moved to the CPU.
 
         Args:
-            network: the trained network.
-            test: its errors on the test split.
-            data: of the training.
-            config: of the training.
-            training: its model, policy and seed.
+            network: The trained network.
+            test: Its errors on the test split.
+            data: Of the training.
+            config: Of the training.
+            training: Its model, policy and seed.
         """
         prepared = Preprocessing.of(
             data.train, config.baseline_augmentation(), config.colors_of_network()
@@ -197,8 +197,8 @@ def exported(module: nn.Module, some: Tensor) -> bytes:
     Raises exceptions of any kind.
 
     Args:
-        module: maps images uint8 (N, C, S, S) to logits.
-        some: a few images uint8 (n, C, S, S), for which the program must compute the
+        module: Maps images uint8 (N, C, S, S) to logits.
+        some: A few images uint8 (n, C, S, S), for which the program must compute the
             same.
 
     Returns:
@@ -271,7 +271,7 @@ class TrainedNetwork:
         """Read an image file or a PIL image as uint8 (3, S, S), as evaluations do.
 
         Raises:
-            DataError: if it cannot be read.
+            DataError: If it cannot be read.
         """
         if self.info.channels != COLOR:
             raise DataError(
@@ -293,14 +293,14 @@ class TrainedNetwork:
         They sum to 1, unless images have several labels.
 
         Args:
-            images: an image, or a list or any iterable of images, which is read in
+            images: An image, or a list or any iterable of images, which is read in
                 batches. An image is a path, a PIL image, or a tensor or array as `read`
                 returns it: uint8 (C, S, S), or (S, S, C), or floating point in [0, 1].
                 A tensor or array may also be a batch (N, C, S, S). A single channel is
                 repeated for a network of color images.
 
         Raises:
-            DataError: for anything else, for another size, and for unreadable files.
+            DataError: For anything else, for another size, and for unreadable files.
         """
         size = measure_batch_size(self.info.image_size)
         if isinstance(images, Tensor) or (
@@ -374,14 +374,14 @@ def load_network(run: str | Path, *, network: Given | None = None) -> TrainedNet
     load files of people that you trust: torch.export.load may run code in a file.
 
     Args:
-        run: the folder, or one of its files.
-        network: your own network, if torch.export could not write it and network.pt
+        run: The folder, or one of its files.
+        network: Your own network, if torch.export could not write it and network.pt
             holds its state dict.
 
     Raises:
-        RunError: if the folder holds no network, or its files are broken or of another
+        RunError: If the folder holds no network, or its files are broken or of another
             version.
-        SettingsError: without `network`, if it is needed.
+        SettingsError: Without `network`, if it is needed.
     """
     folder = run_of(run)
     path = folder / NETWORK_NAME

@@ -73,19 +73,19 @@ def train(
     from the weights of the search.
 
     Args:
-        config: of the training.
-        data: on its device.
-        augmentation: of the training images.
-        seed: decides the training.
-        on_step: called after every step.
-        own_network: replaces the setting `model`; if it is a network, all seeds start
+        config: Of the training.
+        data: On its device.
+        augmentation: Of the training images.
+        seed: Decides the training.
+        on_step: Called after every step.
+        own_network: Replaces the setting `model`; if it is a network, all seeds start
             from its weights.
-        start: pretrained weights of the model.
-        checkpoint: where the training is saved and resumed, without the augmentation's
+        start: Pretrained weights of the model.
+        checkpoint: Where the training is saved and resumed, without the augmentation's
             own state.
 
     Raises:
-        DivergedError: for a loss that is not finite.
+        DivergedError: For a loss that is not finite.
     """
     device = data.train.device
     preprocessing = Preprocessing.of(
@@ -193,11 +193,11 @@ def network_of(
     """The network that the training with this seed starts from.
 
     Args:
-        config: of the training.
-        data: of the training.
-        seed: of the training.
-        own_network: as in `train`.
-        start: as in `train`.
+        config: Of the training.
+        data: Of the training.
+        seed: Of the training.
+        own_network: As in `train`.
+        start: As in `train`.
     """
     weights_seed = derived_seed(seed, "weights of an evaluation")
     if own_network is not None:
@@ -259,8 +259,8 @@ def _step(
     """Make one training step.
 
     Args:
-        mixing: the fields of a Mixing (4,), or (0,).
-        policy_tensors: first arguments of `apply`.
+        mixing: The fields of a Mixing (4,), or (0,).
+        policy_tensors: First arguments of `apply`.
     """
     augmented = apply(*policy_tensors, images, state.generator)
     inputs = acts.on_inputs(

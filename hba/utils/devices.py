@@ -27,7 +27,7 @@ def check_device_name(name: str) -> str:
     """Check the name of a device, which need not exist here, and return it.
 
     Raises:
-        SettingsError: if it is not auto, cpu, cuda, cuda:<number> or mps.
+        SettingsError: If it is not auto, cpu, cuda, cuda:<number> or mps.
     """
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?|mps", name):
         raise SettingsError(
@@ -40,7 +40,7 @@ def find_device(name: str) -> torch.device:
     """The device of that name here; `auto` is a CUDA GPU if there is one.
 
     Raises:
-        SettingsError: if there is no such device.
+        SettingsError: If there is no such device.
     """
     import torch
 

@@ -24,7 +24,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Let `write` fill a temporary file, which replaces `path` in one step.
 
     Raises:
-        RunError: if that fails; `path` is kept.
+        RunError: If that fails; `path` is kept.
     """
     # One temporary name per file, so that the next writer overwrites what a killed one
     # left.
@@ -71,7 +71,7 @@ def load_tensors(path: Path) -> Any:
     """Read a file of save_tensors onto the CPU.
 
     Raises:
-        RunError: for a broken file.
+        RunError: For a broken file.
     """
     import torch
 
@@ -87,7 +87,7 @@ def open_regular(path: Path) -> BinaryIO:
     """Open a regular file for reading.
 
     Raises:
-        OSError: for a pipe or a device, which may never end.
+        OSError: For a pipe or a device, which may never end.
     """
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, NO_FILE, str(path))
@@ -122,7 +122,7 @@ def run_lock(folder: Path | None) -> Iterator[None]:
         folder: None locks nothing.
 
     Raises:
-        RunError: if another process, or a child of one that has ended, holds the lock,
+        RunError: If another process, or a child of one that has ended, holds the lock,
             or if the folder is not writable.
     """
     if folder is None:
@@ -168,8 +168,8 @@ def resumes(resume: bool, first: Path) -> bool:
     HbaWarning if it stopped before its first file was written, and begins again.
 
     Args:
-        resume: whether the user wants to resume it.
-        first: the file of the run that is written first.
+        resume: Whether the user wants to resume it.
+        first: The file of the run that is written first.
     """
     if resume and not first.exists():
         warnings.warn(
@@ -184,7 +184,7 @@ def new_folder(place: Path, name: str) -> Path:
     """Make the folder <place>/<name>-<number> with the first free number.
 
     Raises:
-        RunError: if that is not possible.
+        RunError: If that is not possible.
     """
     number = 1
     while True:

@@ -47,8 +47,8 @@ class StepState:
     bool, one for each tensor.
 
     Args:
-        state: everything that steps change, as tensors_in takes it.
-        generators: those that steps draw from.
+        state: Everything that steps change, as tensors_in takes it.
+        generators: Those that steps draw from.
         optimizer: None if steps change no weights.
     """
 
@@ -102,9 +102,9 @@ def compare_runs(
     The state of the first run is kept. The host waits.
 
     Args:
-        changed: what the step changes.
-        run: runs the step eagerly.
-        replay: runs the step as a graph.
+        changed: What the step changes.
+        run: Runs the step eagerly.
+        replay: Runs the step as a graph.
 
     Returns:
         The outputs of the first run, and how the other runs differ from it; None if
@@ -177,7 +177,7 @@ def first_own(parts: Iterable[Any]) -> str | None:
     """The name of the first object that is not of LIBRARIES; None if all are.
 
     Args:
-        parts: modules, whose layers and hooks are looked at too, functions and other
+        parts: Modules, whose layers and hooks are looked at too, functions and other
             objects.
     """
     objects = [

@@ -87,7 +87,7 @@ class CudaRecorder:
     """Records CUDA graphs that share memory.
 
     Args:
-        device: the GPU.
+        device: The GPU.
         generator: None for the default one.
     """
 
@@ -215,11 +215,11 @@ class StepGraphs:
     `n_eager` count the runs so far.
 
     Args:
-        recorder: a CudaRecorder; None runs steps eagerly.
-        optimizer: its learning rates may change.
-        state: everything that steps change, as tensors_in takes it.
-        generators: those that steps draw from.
-        most_recordings: number of recorded steps beyond which others run eagerly.
+        recorder: A CudaRecorder; None runs steps eagerly.
+        optimizer: Its learning rates may change.
+        state: Everything that steps change, as tensors_in takes it.
+        generators: Those that steps draw from.
+        most_recordings: Number of recorded steps beyond which others run eagerly.
     """
 
     def __init__(
@@ -255,12 +255,12 @@ class StepGraphs:
         """Graphs for steps on a GPU; eager runs on other devices.
 
         Args:
-            parts: the networks, functions and algorithms of the steps.
-            optimizer: as StepGraphs takes it.
-            generator: on the device of the steps, which draw from it and from the
+            parts: The networks, functions and algorithms of the steps.
+            optimizer: As StepGraphs takes it.
+            generator: On the device of the steps, which draw from it and from the
                 default one.
-            state: as StepGraphs takes it.
-            wanted: whether to use graphs; None uses them from LEAST_PYTORCH on, if all
+            state: As StepGraphs takes it.
+            wanted: Whether to use graphs; None uses them from LEAST_PYTORCH on, if all
                 parts are of LIBRARIES.
         """
         if wanted is False or generator.device.type != "cuda":
@@ -298,10 +298,10 @@ class StepGraphs:
         Graphs share their memory.
 
         Args:
-            key: names the step, and everything besides the inputs that decides what it
+            key: Names the step, and everything besides the inputs that decides what it
                 computes.
-            step: a function of tensors, as the module describes it.
-            inputs: the tensors that differ from run to run.
+            step: A function of tensors, as the module describes it.
+            inputs: The tensors that differ from run to run.
         """
         if self.recorder is None:
             self.n_eager += 1

@@ -31,9 +31,9 @@ def lazy_names(
     They are for the `__init__.py` of the package.
 
     Args:
-        package: its name.
-        modules: by public name, the module that defines it.
-        folders: submodules that are attributes too.
+        package: Its name.
+        modules: By public name, the module that defines it.
+        folders: Submodules that are attributes too.
     """
 
     def get(name: str) -> Any:
@@ -56,12 +56,12 @@ def import_extra(module: str, extra: str, purpose: str) -> ModuleType:
     """Import an optional module.
 
     Args:
-        module: its name.
-        extra: a key of EXTRAS.
-        purpose: what needs the module, for the message.
+        module: Its name.
+        extra: A key of EXTRAS.
+        purpose: What needs the module, for the message.
 
     Raises:
-        SettingsError: if it is not installed; says that `purpose` needs it and how to
+        SettingsError: If it is not installed; says that `purpose` needs it and how to
             install it.
     """
     try:

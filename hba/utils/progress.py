@@ -67,11 +67,11 @@ class ProgressBar:
         """Show work of several steps.
 
         Args:
-            description: what is done.
-            done: number of finished steps.
-            total: number of steps.
-            unit: what the rate counts.
-            per_step: how many of the unit a step is.
+            description: What is done.
+            done: Number of finished steps.
+            total: Number of steps.
+            unit: What the rate counts.
+            per_step: How many of the unit a step is.
         """
         self._progress.reset(
             self._task,
@@ -122,7 +122,7 @@ def shows_progress(
     """Let a function show a progress bar if it is called with progress=True.
 
     Args:
-        bar_of: makes the bar, which is called beside `callback`. The function has the
+        bar_of: Makes the bar, which is called beside `callback`. The function has the
             arguments `callback` and `progress`.
     """
 
@@ -161,7 +161,7 @@ def event_writer_class() -> Any:
     """SummaryWriter, which writes TensorBoard events.
 
     Raises:
-        SettingsError: if tensorboard is not installed.
+        SettingsError: If tensorboard is not installed.
     """
     import_extra("tensorboard", "tensorboard", "writing TensorBoard events")
     from torch.utils.tensorboard import SummaryWriter

@@ -43,7 +43,7 @@ def default_generators(device: torch.device, seed: int | None = None) -> Iterato
     torch.manual_seed would seed too, are not touched.
 
     Args:
-        device: whose generator is seeded.
+        device: Whose generator is seeded.
         seed: None only restores the generators.
     """
     with (

@@ -25,8 +25,8 @@ def first_problem(
     A place is such as `space.operations[0].name`.
 
     Args:
-        error: the error of pydantic.
-        setting_names: names of settings, from which one is suggested for an unknown
+        error: The error of pydantic.
+        setting_names: Names of settings, from which one is suggested for an unknown
             name.
     """
     problem = error.errors(include_url=False)[0]
@@ -63,7 +63,7 @@ def check_batch_size(settings: Mapping[str, Any], n_images: int) -> None:
     """Check a batch size, if one was given.
 
     Raises:
-        SettingsError: if it is larger than the number of training images.
+        SettingsError: If it is larger than the number of training images.
     """
     size = settings.get("batch_size")
     if size is not None and size > n_images:
@@ -88,11 +88,11 @@ def pairs(setting: Any, form: str = "NAME=VALUE") -> Any:
     Anything else than a text is returned unchanged.
 
     Args:
-        setting: the text.
-        form: of each part. If it has colons, values become lists.
+        setting: The text.
+        form: Of each part. If it has colons, values become lists.
 
     Raises:
-        SettingsError: for a part of another form, and a repeated name.
+        SettingsError: For a part of another form, and a repeated name.
     """
     if not isinstance(setting, str):
         return setting
@@ -115,7 +115,7 @@ def whole_number(name: str, value: Any) -> int:
     """A Python, NumPy or torch integer as int.
 
     Raises:
-        SettingsError: for anything else, also for True and 2.0.
+        SettingsError: For anything else, also for True and 2.0.
     """
     try:
         if "bool" not in str(getattr(value, "dtype", type(value))):
@@ -129,7 +129,7 @@ def number(name: str, value: Any) -> float:
     """A finite Python or NumPy number, as int if whole.
 
     Raises:
-        SettingsError: for others.
+        SettingsError: For others.
     """
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not (is_number and math.isfinite(value)):
@@ -150,10 +150,10 @@ def color(value: Any) -> tuple[float, ...]:
     """A colour from one number for all channels or one for each.
 
     Args:
-        value: numbers, or text with commas.
+        value: Numbers, or text with commas.
 
     Raises:
-        SettingsError: for anything else.
+        SettingsError: For anything else.
     """
     try:
         channels = tuple(

@@ -20,7 +20,7 @@ def snapshot(record: Any) -> dict[str, Any]:
     """The fields by name: tensors, numbers, texts, lists, mappings.
 
     Raises:
-        TypeError: for others; names the place.
+        TypeError: For others; names the place.
     """
     return {
         field.name: _snapshot_value(getattr(record, field.name), field.name)
@@ -33,7 +33,7 @@ def restore(record: Any, saved: Mapping[str, Any]) -> None:
     """Fill a record with saved values, tensors and modules in place.
 
     Raises:
-        ValueError: for a mapping with other entries.
+        ValueError: For a mapping with other entries.
     """
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)

@@ -15,9 +15,9 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
     """`1 seed`, `2,000 images`, `3 classes`.
 
     Args:
-        number: how many there are.
-        noun: in the singular.
-        plural: by default the noun and an s.
+        number: How many there are.
+        noun: In the singular.
+        plural: By default the noun and an s.
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
@@ -126,7 +126,7 @@ def interval_of_mean(values: Sequence[float]) -> tuple[float, float]:
     """95 % interval of the mean of independent numbers, by Student's t.
 
     Args:
-        values: two or more numbers. Equal ones have an interval of width 0.
+        values: Two or more numbers. Equal ones have an interval of width 0.
     """
     if max(values) == min(values):
         mean = statistics.fmean(values)
