@@ -73,6 +73,7 @@ from hba.config.training import PLATEAU, CommonSearchConfig
 from hba.data.loader import BatchStream
 from hba.errors import SettingsError
 from hba.models.resized import Resized
+from hba.operations.operation import SYMMETRY
 from hba.policy.space import SearchSpace
 from hba.tasks import task_of
 from hba.training.custom_network import CustomNetwork
@@ -673,7 +674,7 @@ def moved_by_lookahead(space: SearchSpace, row: Tensor) -> Tensor:
     ):
         return moves
     for slot in space.slots:
-        if slot.operation.stage != "symmetry" and row[slot.probability] > 0:
+        if slot.operation.stage != SYMMETRY and row[slot.probability] > 0:
             moves[slot.probability] = True
             if slot.magnitude is not None:
                 moves[slot.magnitude] = True

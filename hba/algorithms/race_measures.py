@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from hba.algorithms.problem import ImageProblem
 from hba.operations import Operation
+from hba.operations.operation import SYMMETRY
 from hba.tasks import task_of
 from hba.training.metrics import logits_of
 
@@ -53,7 +54,7 @@ def gaps(problem: ImageProblem, network: nn.Module) -> Tensor:
     moves = [
         operation
         for operation in problem.space.operations
-        if operation.stage == "symmetry"
+        if operation.stage == SYMMETRY
     ]
     return gaps_of(
         logits, labels, (validated(problem, network, move)[0] for move in moves)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from hba.operations import OPERATIONS
-from hba.operations.operation import WALK
+from hba.operations.operation import SYMMETRY, WALK
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import randaugment
 from hba.schedule.recipes import RECIPES, TURNS
@@ -55,9 +55,7 @@ def n_forks_of(n_groups: int) -> int:
 
 def symmetries_of(space: SearchSpace) -> tuple[str, ...]:
     return tuple(
-        operation.name
-        for operation in space.operations
-        if operation.stage == "symmetry"
+        operation.name for operation in space.operations if operation.stage == SYMMETRY
     )
 
 
@@ -66,7 +64,7 @@ def groups_of(space: SearchSpace) -> dict[str, Typical]:
     names = [
         operation.name
         for operation in space.operations
-        if operation.stage not in ("symmetry", "walk")
+        if operation.stage not in (SYMMETRY, WALK)
     ]
     in_space = {
         name: {

@@ -28,7 +28,7 @@ COMMON_CHANNELS = (1, 3)
 SYMMETRY = "symmetry"
 WALK = "walk"
 MIXING = "mixing"
-STAGES = ("symmetry", "crop", WALK, "photometric", "erasing", MIXING)
+STAGES = (SYMMETRY, "crop", WALK, "photometric", "erasing", MIXING)
 """Stages of a policy, in the order of application: first to each image, and at last to
 the batch.
 """

@@ -15,11 +15,11 @@ from hba.operations import (
     on_pil,
     photometric,
 )
-from hba.operations.operation import MIXING, Operation
+from hba.operations.operation import MIXING, SYMMETRY, Operation
 
 _symmetry = partial(
     Operation,
-    stage="symmetry",
+    stage=SYMMETRY,
     moves_pixels=True,
     any_channels=True,
     kernel="nearest",

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from hba.operations import Operation
-from hba.operations.operation import MIXING, WALK
+from hba.operations.operation import MIXING, SYMMETRY, WALK
 from hba.policy.draw import BatchSample
 from hba.policy.module import Policy
 from hba.report.samples import Samples
@@ -137,7 +137,7 @@ def _typical_and_strong(
     )
     shown = (
         [typical]
-        if operation.stage == "symmetry" or (is_one and strength[strong] > 0)
+        if operation.stage == SYMMETRY or (is_one and strength[strong] > 0)
         else [typical, strong]
     )
     return BatchSample(

@@ -9,7 +9,7 @@ MultiLabel      bool (N, classes)       binary cross entropy, mean      1 - mean
                                         over the classes                precision
 
 To add a task, derive a class from `Task` in a module of this room, and list it in
-`TASKS`.
+`TASKS`, and its name in `TaskName`.
 """
 
 from collections.abc import Mapping

@@ -11,6 +11,7 @@ from torch import Tensor
 from hba.tasks.mixed_labels import MixedLabels, mean_over_labels
 
 TaskName = Literal["classification", "multi-label"]
+"""Names of the tasks in files."""
 LinearLayer = Callable[[np.ndarray], Tensor]
 """Maps features (N, n) to outputs (N, classes)."""
 
