@@ -16,8 +16,6 @@ from hba.config.evaluation import INHERITED, EvaluationConfig
 from hba.config.presets import EVALUATION_PRESETS
 from hba.data.config import display_name
 from hba.data.labels import error_in_words
-from hba.distributed.collectives import joined
-from hba.distributed.process_info import is_first
 from hba.policy_evaluation import BASELINES, RESULTS_NAME, TensorBoardLogger
 from hba.policy_evaluation.baselines import AGAINST
 from hba.policy_evaluation.callbacks import (
@@ -151,28 +149,24 @@ def evaluate(
     redirected = (
         contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext()
     )
-    with joined():
-        with (
-            redirected,
-            run_folder(out, "evaluate", resume=options["resume"]) as folder,
-            PrintsEvaluation() as terminal,
-            trainings_kept(folder, lambda: terminal.n_done),
-        ):
-            callback: Any = terminal
-            if tensorboard and is_first():
-                callback = CallbackList(
-                    terminal, TensorBoardLogger(folder / FOLDER_NAME)
-                )
-            result = hba.evaluate(
-                schedule,
-                data,
-                out=folder,
-                callback=callback,
-                jobs=jobs,
-                **given(options),
-            )
-        if is_first():
-            _report(result, folder, as_json=as_json)
+    with (
+        redirected,
+        run_folder(out, "evaluate", resume=options["resume"]) as folder,
+        PrintsEvaluation() as terminal,
+        trainings_kept(folder, lambda: terminal.n_done),
+    ):
+        callback: Any = terminal
+        if tensorboard:
+            callback = CallbackList(terminal, TensorBoardLogger(folder / FOLDER_NAME))
+        result = hba.evaluate(
+            schedule,
+            data,
+            out=folder,
+            callback=callback,
+            jobs=jobs,
+            **given(options),
+        )
+    _report(result, folder, as_json=as_json)
 
 
 evaluate.help = inspect.cleandoc(evaluate.help or "").replace(

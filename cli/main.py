@@ -12,19 +12,11 @@ from typing import Any
 
 import click
 
-from hba.distributed.process_info import (
-    GONE,
-    check_single_process,
-    launched,
-    override_rank,
-)
 from hba.errors import HbaError, HbaWarning
 from hba.utils.devices import VERSION
 
 USER_ERROR = 2
 INTERRUPTED = 130
-SUPPORT_TORCHRUN = ("search", "evaluate")
-"""Commands that several processes started by torchrun run together."""
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -113,9 +105,6 @@ class _Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        if cmd_name not in SUPPORT_TORCHRUN:
-            with override_rank(launched()):
-                check_single_process(f"hba {cmd_name}")
         module, _, function = COMMANDS[cmd_name][0].partition(".")
         command: click.Command = getattr(
             importlib.import_module(f".{module}", __package__), function
@@ -194,16 +183,8 @@ class _UserError(click.ClickException):
     exit_code = USER_ERROR
 
     def show(self, file: Any = None) -> None:
-        """Print the line. If several processes report that another one is gone, only
-        the first prints it.
-        """
-        rank = launched().rank
-        if not rank or not self.message.startswith(GONE):
-            click.echo(
-                f"hba: error: {f'process {rank}: ' if rank else ''}{self.message}",
-                file=file,
-                err=True,
-            )
+        """Print the line."""
+        click.echo(f"hba: error: {self.message}", file=file, err=True)
 
 
 def _open_closed_streams() -> None:
@@ -223,11 +204,10 @@ def _show_warning(
     message: Warning | str, category: type[Warning], *location: Any, **options: Any
 ) -> None:
     """Print a warning in one line, without the place in the code."""
-    if not launched().rank:
-        # It imports libraries that commands like --help do without.
-        from .terminal import say
+    # It imports libraries that commands like --help do without.
+    from .terminal import say
 
-        say(f"hba: warning: {message}", err=True)
+    say(f"hba: warning: {message}", err=True)
 
 
 EPILOG = """\b

@@ -15,8 +15,6 @@ from hba.algorithms.race_findings import RaceFindings
 from hba.config.presets import SEARCH_PRESETS, find_preset
 from hba.config.training import CommonSearchConfig
 from hba.data.config import run_name
-from hba.distributed.collectives import joined
-from hba.distributed.process_info import is_first
 from hba.errors import HbaError, SettingsError
 from hba.policy_search.callbacks import SearchProgress, TensorBoardLogger
 from hba.policy_search.config import SearchConfig
@@ -154,10 +152,7 @@ def search(
         name = "search"
     elif preset:
         name = find_preset(preset)["data"]
-    with (
-        joined(),
-        run_folder(out, run_name(data or name), resume=options["resume"]) as folder,
-    ):
+    with run_folder(out, run_name(data or name), resume=options["resume"]) as folder:
         if several:
             finished = _search_seeds(
                 data, folder, seeds=seeds, jobs=1 if jobs is None else jobs, **settings
@@ -176,15 +171,14 @@ def _search_once(
     """Run one search. Returns whether it has finished."""
     with SearchTerminal(_plan_lines) as terminal:
         callback: Any = terminal
-        if tensorboard and is_first():
+        if tensorboard:
             callback = CallbackList(terminal, TensorBoardLogger(folder / FOLDER_NAME))
         result = hba.search(data, out=folder, callback=callback, **settings)
-    if is_first():
-        words: list[str] = []
-        if result.schedule is not None:
-            print_findings(result.schedule)
-            words = evaluation_words(folder / "policy.json", result.schedule)
-        print_end(result, folder, "search", words)
+    words: list[str] = []
+    if result.schedule is not None:
+        print_findings(result.schedule)
+        words = evaluation_words(folder / "policy.json", result.schedule)
+    print_end(result, folder, "search", words)
     return result.finished
 
 
@@ -220,7 +214,7 @@ def _search_seeds(data: str | None, folder: Path, **settings: Any) -> bool:
         raise
     if over_seeds is None:
         say(f"Stopped. {resume_line('search', folder)}")
-    elif is_first():
+    else:
         print_over_seeds(str(folder), over_seeds)
         first, *other_folders = (
             str(seed_folder(folder, seed)) for seed in sorted(over_seeds.schedules)
@@ -314,7 +308,6 @@ class SearchTerminal(SearchProgress):
 
 def _plan_lines(plan: hba.SearchPlan) -> list[str]:
     threads = f" ({counted(plan.threads, 'thread')})" if plan.device == "cpu" else ""
-    shared = f", shared by {plan.processes} processes" if plan.processes > 1 else ""
     where = "" if plan.folder is None else f"; in {plan.folder}"
     done = f" ({plan.epochs_done} done)" if plan.epochs_done else ""
     count = f"{plan.test_images:,}" if plan.test_images else "the"
@@ -331,7 +324,7 @@ def _plan_lines(plan: hba.SearchPlan) -> list[str]:
         (
             f"{plan.model}, {plan.n_parameters:,} parameters, images of"
             f" {plan.image_size}x{plan.image_size}, on"
-            f" {plan.device}{threads}{shared}{where}"
+            f" {plan.device}{threads}{where}"
         ),
         f"{counted(plan.epochs, 'epoch')}{done}, each of"
         f" {counted(plan.steps_per_epoch, 'step')} on {plan.batch_size} images"

@@ -20,7 +20,6 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-from hba.distributed.process_info import is_first
 from hba.errors import DivergedError, HbaError, SettingsError
 from hba.operations.operation import WALK
 from hba.operations.registration import load_operations_file
@@ -154,13 +153,10 @@ def print_json(content: Any) -> None:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print a line, above the progress bar if one is shown. Of several processes, only
-    the first prints.
+    """Print a line, above the progress bar if one is shown.
 
     If the reader of the output has ended (`hba search | head`), the work continues.
     """
-    if not is_first():
-        return
     name = "stderr" if err else "stdout"
     try:
         # click.echo would bypass the progress bar, which replaces sys.stdout and
@@ -275,8 +271,7 @@ def trainings_kept(folder: Path, n_done: Callable[[], int]) -> Iterator[None]:
 def run_folder(out: Path | None, name: str, *, resume: bool = False) -> Iterator[Path]:
     """Yield `out`, or a new folder runs/<name>-<number> with the first free number.
 
-    A new folder is removed if it stays empty. All processes of a torchrun launch get
-    the same folder.
+    A new folder is removed if it stays empty.
 
     Args:
         out: The folder, if the user named one.
@@ -291,14 +286,10 @@ def run_folder(out: Path | None, name: str, *, resume: bool = False) -> Iterator
         return
     if resume:
         raise SettingsError("--resume needs --out, the folder of the run to resume")
-    # It imports PyTorch, which takes seconds.
-    from hba.distributed.collectives import broadcast_from_rank0
-
-    path = broadcast_from_rank0(lambda: new_folder(RUNS, name))
+    path = new_folder(RUNS, name)
     try:
         yield path
     finally:
-        if is_first():
-            with contextlib.suppress(OSError):
-                path.rmdir()
-                RUNS.rmdir()
+        with contextlib.suppress(OSError):
+            path.rmdir()
+            RUNS.rmdir()

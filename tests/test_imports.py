@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 LINE = (
     ("errors",),
     ("utils",),
-    ("distributed", "tasks"),
+    ("tasks",),
     ("operations", "models", "hypernet", "data"),
     ("preprocessing", "packed"),
     ("regularization",),

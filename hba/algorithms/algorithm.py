@@ -96,10 +96,6 @@ class Algorithm(Settings):
     """Its name in files, in Python and on the command line."""
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
     """Names of the tasks that it is for, in `hba.tasks.TASKS`."""
-    shares_batches: ClassVar[bool] = False
-    """Whether several processes can share its batches through
-    hba.distributed.collectives.
-    """
     can_be_fast: ClassVar[bool] = False
     """Whether it supports the setting `fast`, which needs an algorithm that trains an
     ordinary network.

@@ -44,7 +44,6 @@ from hba.algorithms.state import HyperModel, L, Networks
 from hba.config.training import CommonSearchConfig, Sharing
 from hba.data.config import Size
 from hba.data.images import Batch
-from hba.distributed.collectives import local_shard, means
 from hba.errors import SettingsError
 from hba.utils.settings import DefaultText
 
@@ -83,7 +82,6 @@ class Hypergradient(LambdaSteps):
 
     name: ClassVar[str] = "hba"
     tasks: ClassVar[tuple[str, ...]] = ("classification", "multi-label")
-    shares_batches: ClassVar[bool] = True
     tunes_training: ClassVar[bool] = True
 
     initial_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.05
@@ -195,11 +193,9 @@ class Hypergradient(LambdaSteps):
             problem, state, hypernetwork, predict, *batches[-2:]
         )
         if scale is None or self.sigma_entropy is None:
-            return LambdaGradient(
-                loss.detach(), *means(torch.autograd.grad(loss, [lam]))
-            )
+            return LambdaGradient(loss.detach(), *torch.autograd.grad(loss, [lam]))
         objective = loss - self.sigma_entropy * scale.sigma.log().sum()
-        gradient, of_spread = means(torch.autograd.grad(objective, [lam, scale.spread]))
+        gradient, of_spread = torch.autograd.grad(objective, [lam, scale.spread])
         return LambdaGradient(loss.detach(), gradient, spread=of_spread)
 
     def move_lambda(
@@ -256,7 +252,7 @@ class FixedNoise(Hypergradient):
         self, problem: SearchProblem, state: HyperGradientState, n_images: int
     ) -> Tensor:
         assert isinstance(state, FixedNoiseState)
-        return local_shard(state.noise)
+        return state.noise
 
 
 def update_phi(

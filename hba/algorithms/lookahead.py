@@ -55,7 +55,6 @@ from hba.algorithms.state import L, NetworkModel, Networks
 from hba.algorithms.update_schedule import TRIED_STEPS
 from hba.config.training import CommonSearchConfig, NotNegative, Share
 from hba.data.config import Size
-from hba.distributed.collectives import all_gather, local_shard, n_repeats
 from hba.errors import SettingsError
 from hba.training.optim import preconditioned
 
@@ -109,10 +108,9 @@ class Rewards(LambdaSteps):
         """Images, `draws` times, each augmented at its own lambda + sigma epsilon."""
         images = images.repeat(draws, 1, 1, 1)
         labels = torch.cat([labels] * draws)
-        with n_repeats(draws):
-            noise = problem.noise(len(images), state.generator)
-            values = problem.space.decode(state.lam.detach() + self.sigma * noise)
-            inputs, walk = problem.augment_with(values, images, state.generator)
+        noise = problem.noise(len(images), state.generator)
+        values = problem.space.decode(state.lam.detach() + self.sigma * noise)
+        inputs, walk = problem.augment_with(values, images, state.generator)
         return AugmentedBatch(
             inputs,
             labels,
@@ -126,10 +124,8 @@ class Rewards(LambdaSteps):
 
     def standardized(self, batch: AugmentedBatch, rewards: Tensor) -> Tensor:
         """Advantages (B,) of rewards (B,), divided by their standard deviation."""
-        with n_repeats(batch.draws):
-            advantages = advantages_of(all_gather(rewards), batch.draws)
-            scale = advantages.std().clamp(min=torch.finfo(rewards.dtype).tiny)
-            return local_shard(advantages) / scale
+        advantages = advantages_of(rewards, batch.draws)
+        return advantages / advantages.std().clamp(min=torch.finfo(rewards.dtype).tiny)
 
     def pulled(
         self,
@@ -159,7 +155,6 @@ class Lookahead(Rewards):
     name: ClassVar[str] = "lookahead"
     tasks: ClassVar[tuple[str, ...]] = ("classification", "multi-label")
     can_be_fast: ClassVar[bool] = True
-    shares_batches: ClassVar[bool] = True
 
     train_steps: Size = 5
     val_batch_size: ValBatchSize = HALF

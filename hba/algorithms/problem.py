@@ -15,7 +15,6 @@ from torch.optim.lr_scheduler import LRScheduler
 from hba.config.training import CommonSearchConfig
 from hba.data.images import SearchData
 from hba.data.loader import BatchStream
-from hba.distributed.collectives import draw_then_shard
 from hba.operations.apply import Candidates
 from hba.policy.draw import SampleTrace, apply_operations, draw_with_trace
 from hba.policy.space import SearchSpace
@@ -82,9 +81,7 @@ class SearchProblem:
         It is 0 for hyperparameters that are not searched.
         """
         options: Any = {"generator": generator, "device": generator.device}
-        drawn = draw_then_shard(
-            n_rows, lambda n: torch.randn(n, self.space.n, **options)
-        )
+        drawn = torch.randn(n_rows, self.space.n, **options)
         return drawn.to(self.device) * self.space.is_searched(self.device)
 
     def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
@@ -203,4 +200,4 @@ class ImageProblem(SearchProblem):
 
     def val_stream(self, batch_size: int) -> BatchStream:
         seed = derived_seed(self.config.seed, "validation batches")
-        return BatchStream(self.data.val, batch_size, seed, "val_batch_size")
+        return BatchStream(self.data.val, batch_size, seed)

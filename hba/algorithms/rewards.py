@@ -13,7 +13,6 @@ from torch.func import functional_call, jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from hba.algorithms.scores import AugmentedBatch
-from hba.distributed.collectives import means
 from hba.errors import SettingsError
 from hba.tasks import task_of
 from hba.utils.files import reason_of
@@ -35,10 +34,12 @@ matter yet.
 
 
 def gradients_of(loss: Tensor, tensors: Iterable[Tensor]) -> list[Tensor]:
-    """Gradients of a loss, averaged over processes; zeros for unrelated tensors."""
-    return means(
-        torch.autograd.grad(loss, [*tensors], allow_unused=True, materialize_grads=True)
-    )
+    """Gradients of a loss; zeros for unrelated tensors."""
+    return [
+        *torch.autograd.grad(
+            loss, [*tensors], allow_unused=True, materialize_grads=True
+        )
+    ]
 
 
 def rewards_of(

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from hba.distributed.collectives import mean
 from hba.policy.draw import SampleTrace
 from hba.policy.space import SearchSpace
 
@@ -70,7 +69,7 @@ def expected_score(
     score[:, columns.magnitude] = noise / batch.sigma * batch.walk.fired
     if batch.regularizers is not None:
         score[:, batch.regularizers] = batch.noise[:, batch.regularizers] / batch.sigma
-    return mean((rewards[:, None] * score).mean(dim=0)[: space.n])
+    return (rewards[:, None] * score).mean(dim=0)[: space.n]
 
 
 def divergence_curvature(space: SearchSpace, batch: AugmentedBatch) -> Tensor:
@@ -103,7 +102,7 @@ def divergence_curvature(space: SearchSpace, batch: AugmentedBatch) -> Tensor:
     if batch.regularizers is not None:
         # Indexing would copy the number to the device.
         curvature.index_fill_(0, batch.regularizers, 1 / batch.sigma**2)
-    return mean(curvature[: space.n])
+    return curvature[: space.n]
 
 
 def _steps_asked(space: SearchSpace, walk: SampleTrace) -> Tensor:

@@ -14,7 +14,6 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from hba.algorithms.problem import SearchProblem
 from hba.data.loader import BatchStream
-from hba.distributed import collectives
 from hba.hypernet import HyperNetwork, TunedRates
 from hba.models import build_model
 from hba.tasks import task_of
@@ -65,14 +64,7 @@ class InnerModel:
         return float(self.schedule.get_last_lr()[0])
 
     def update(self) -> None:
-        """Make one step along the gradients of the weights, averaged over all
-        processes; the schedule makes its own.
-        """
-        collectives.average_gradients(
-            parameter
-            for group in self.optimizer.param_groups
-            for parameter in group["params"]
-        )
+        """Make one step along the gradients; the schedule makes its own."""
         self.optimizer.step()
         # Frees the memory of the gradients for the next pass.
         self.optimizer.zero_grad()
@@ -191,12 +183,6 @@ class EpochTotals:
         self.lambda_loss += loss
         self.lambda_steps += 1
 
-    def share(self) -> None:
-        """Average over all processes, each of which has summed over its own images."""
-        totals = list(vars(self).values())
-        for total, mean in zip(totals, collectives.means(totals), strict=True):
-            total.copy_(mean)
-
     def reset(self) -> None:
         for total in vars(self).values():
             total.zero_()
@@ -208,7 +194,6 @@ class EpochTotals:
             Training loss, training error in per cent, and loss of the lambda steps
             (None without any).
         """
-        self.share()
         loss, error, n_train, lambda_loss, n_lambda = torch.stack(
             [*vars(self).values()]
         ).tolist()

@@ -19,9 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 from hba.data.images import Batch, Colors, Images, OnRead, mean_and_std
 from hba.data.pool import Pool, ReadPart, too_many_broken
 from hba.data.reading import SkippedFile
-from hba.distributed.collectives import local_shard
-from hba.distributed.process_info import size
-from hba.errors import RunError, SettingsError
+from hba.errors import RunError
 from hba.utils.devices import exact_device
 from hba.utils.files import reason_of
 from hba.utils.processes import check_can_start, obstacle, without_interrupts
@@ -38,30 +36,18 @@ class BatchStream:
     """Endless batches, in a new random order in each epoch.
 
     A batch is a pair (images float in [0, 1], labels). An epoch has len(data) //
-    batch_size batches of at most len(data) images, without the last part. Processes
-    that share a batch get different images. The position can be saved and restored.
+    batch_size batches of at most len(data) images, without the last part. The
+    position can be saved and restored.
 
     Args:
         data: The images.
-        batch_size: The sum over the processes that share a batch.
+        batch_size: Number of images of a batch.
         seed: Decides the orders.
-        setting: Name of batch_size in errors.
     """
 
-    def __init__(
-        self, data: Images, batch_size: int, seed: int, setting: str = "batch_size"
-    ) -> None:
+    def __init__(self, data: Images, batch_size: int, seed: int) -> None:
         self.data = data
         self.batch_size = min(batch_size, len(data))
-        if self.batch_size % size():
-            problem = (
-                f"a batch must be a multiple of the {size()} processes, got"
-                f" {self.batch_size}"
-            )
-            raise SettingsError(
-                f"{problem}; set {setting} to one in a new run, or start another"
-                " number of processes"
-            )
         self.generator = torch.Generator(exact_device(data.device)).manual_seed(seed)
         self.order = self._new_order()
         self.position = 0
@@ -80,13 +66,8 @@ class BatchStream:
             self.position = 0
             self._rest_of_pass = None
         if self._rest_of_pass is None:
-            whole = self.order[: self.batches_per_pass * self.batch_size].view(
-                -1, self.batch_size
-            )
-            # The images of this process in every batch of the epoch.
-            order = self.order if size() == 1 else local_shard(whole, dim=1).flatten()
             self._rest_of_pass = self.data.batches(
-                order, self.batch_size // size(), self.position
+                self.order, self.batch_size, self.position
             )
         images, labels = next(self._rest_of_pass)
         self.position += 1

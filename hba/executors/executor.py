@@ -23,7 +23,6 @@ import torch.multiprocessing
 from torch import Tensor
 
 from hba.data.images import Images, LabelledImages, LazySplit
-from hba.distributed.process_info import size
 from hba.errors import HbaWarning, RunError, SettingsError
 from hba.operations import register_operation, registered_operations
 from hba.regularization.groups import register_regularizer, registered_regularizers
@@ -102,8 +101,7 @@ class Executor:
         return str(self.device)
 
     def environment(self) -> Mapping[str, Any]:
-        several = {"n_processes": size()} if size() > 1 else {}
-        return {**environment(self.device), "n_threads": self.n_threads, **several}
+        return {**environment(self.device), "n_threads": self.n_threads}
 
     def run(
         self,
@@ -130,10 +128,7 @@ class Executor:
 
 
 class SerialExecutor(Executor):
-    """Runs one task after the other, and pickles nothing.
-
-    All processes of a torchrun computation share each task.
-    """
+    """Runs one task after the other, and pickles nothing."""
 
     def run(
         self,
@@ -270,14 +265,14 @@ def number_of_jobs(
     """How many tasks run at a time on this machine, at most n_tasks.
 
     Args:
-        asked: None means default_jobs, but 1 with torchrun and for streamed images.
+        asked: None means default_jobs, but 1 for streamed images.
         n_tasks: Number of tasks.
         images: What the tasks read.
         device: None for a cluster.
     """
     if asked is None:
-        is_shared = size() > 1 or not isinstance(images, LabelledImages)
-        asked = 1 if device is None or is_shared else default_jobs(device)
+        is_streamed = not isinstance(images, LabelledImages)
+        asked = 1 if device is None or is_streamed else default_jobs(device)
     return max(1, min(asked, n_tasks))
 
 

@@ -19,8 +19,6 @@ import cloudpickle
 import numpy as np
 import torch
 
-from hba.distributed.collectives import local_device
-from hba.distributed.process_info import size
 from hba.errors import HbaError, RunError, SettingsError
 from hba.executors.executor import (
     Executor,
@@ -54,15 +52,11 @@ def check_one_way(jobs: int | None, cluster: str | None) -> None:
     """Check that at most one way to run tasks is requested.
 
     Raises:
-        SettingsError: For more than one of several jobs, a cluster, the processes of
-            torchrun.
+        SettingsError: For several jobs with a cluster, and for less than one job.
     """
-    n_ways = sum([jobs not in (None, 1), cluster is not None, size() > 1])
-    if n_ways > 1 or (jobs is not None and jobs < 1):
-        raise SettingsError(
-            f"give one of jobs (at least 1, got {jobs}), cluster, or torchrun's"
-            " processes"
-        )
+    has_both = jobs not in (None, 1) and cluster is not None
+    if has_both or (jobs is not None and jobs < 1):
+        raise SettingsError(f"give jobs (at least 1, got {jobs}) or cluster, not both")
 
 
 def executor_for(device: str, n_jobs: int, ray: ModuleType | None) -> Executor:
@@ -75,7 +69,7 @@ def executor_for(device: str, n_jobs: int, ray: ModuleType | None) -> Executor:
     """
     if ray is not None:
         return RayExecutor(ray, device)
-    torch_device = local_device(device)
+    torch_device = find_device(device)
     return (
         ProcessExecutor(torch_device, n_jobs)
         if n_jobs > 1

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from hba.distributed.collectives import draw_then_shard
 from hba.errors import SettingsError
 from hba.hypernet.layers import LambdaContext
 
@@ -74,13 +73,7 @@ def scaled_mask(shape: Sequence[int], rate: Tensor) -> Tensor:
         rate: A tensor with as many dimensions as the shape, or with none. A rate of 1
             keeps nothing.
     """
-    first, *other_sizes = shape
-    drawn = draw_then_shard(
-        first,
-        lambda n_drawn: torch.rand(
-            n_drawn, *other_sizes, device=rate.device, dtype=rate.dtype
-        ),
-    )
+    drawn = torch.rand(*shape, device=rate.device, dtype=rate.dtype)
     kept = drawn >= rate
     return kept / (1 - rate).clamp(min=torch.finfo(rate.dtype).eps)
 

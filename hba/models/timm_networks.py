@@ -15,7 +15,6 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from hba.distributed.process_info import is_first
 from hba.errors import RunError, SettingsError
 from hba.models.depthwise import with_fast_small_maps
 from hba.models.hub import HubFile, cached_path, download, size_on_hub
@@ -252,8 +251,7 @@ def download_weights(
 
 
 def _print_download(line: str) -> None:
-    if is_first():
-        print(f"{line}; {OFFLINE} prevents it", file=sys.stderr, flush=True)
+    print(f"{line}; {OFFLINE} prevents it", file=sys.stderr, flush=True)
 
 
 @lru_cache(maxsize=1)

@@ -11,8 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hba.distributed.collectives import draw_then_shard
-
 
 def conv(
     in_channels: int, out_channels: int, kernel_size: int, stride: int = 1
@@ -38,9 +36,7 @@ def uniform_per_image(images: Tensor) -> Tensor:
 
     It is from the global generator.
     """
-    return draw_then_shard(
-        len(images), lambda count: torch.rand(count, 1, 1, 1, device=images.device)
-    )
+    return torch.rand(len(images), 1, 1, 1, device=images.device)
 
 
 def three_stages(

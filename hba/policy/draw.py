@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from hba.distributed.collectives import draw_then_shard
 from hba.errors import SettingsError
 from hba.operations import check_channels
 from hba.operations.apply import Candidates, maps_of_steps
@@ -181,15 +180,11 @@ def _random(
     *shape: int,
     **options: Any,
 ) -> Tensor:
-    """Random numbers for all images, by torch.rand or torch.randn; several processes
-    draw together and share them.
-    """
+    """Random numbers for all images, by torch.rand or torch.randn."""
     # A compiler refuses the generator argument, even if it is None.
     if generator is None:
         return make(*shape, **options)
-    return draw_then_shard(
-        shape[0], lambda n: make(n, *shape[1:], generator=generator, **options)
-    )
+    return make(*shape, generator=generator, **options)
 
 
 def count_limits(space: SearchSpace, rows: Tensor) -> Tensor:

@@ -18,7 +18,6 @@ from torch import nn
 from hba.data.config import resolved_data, run_name
 from hba.data.load import AnyDataset, is_pair, name_of_dataset
 from hba.data.reading import LEFT_OUT_NAME
-from hba.distributed.process_info import size
 from hba.errors import HbaError, HbaWarning, RunError, SettingsError
 from hba.policy.space import SearchSpace
 from hba.policy_choice.callbacks import AutoCallback, AutoProgress
@@ -110,10 +109,6 @@ def auto(
     far. HbaError: what cannot work.
     """
     callback = callback or AutoCallback()
-    if size() > 1:
-        raise SettingsError(
-            "hba auto runs in one process, and starts others itself; omit torchrun"
-        )
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the run to resume")
     datasets: Any = data if is_pair(data) else None

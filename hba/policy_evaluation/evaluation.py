@@ -4,7 +4,6 @@ import contextlib
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,8 +21,6 @@ from hba.data.load import (
     name_of_dataset,
 )
 from hba.data.reading import save_left_out
-from hba.distributed import collectives
-from hba.distributed.process_info import is_first, single_process, size
 from hba.errors import DivergedError, SettingsError
 from hba.executors.executor import (
     Executor,
@@ -97,49 +94,58 @@ def evaluate(
     """Train with the schedule and with each baseline, and measure the test split after
     the last epoch of each training.
 
-    schedule: a schedule, its file, or the name of a recipe or of a shipped one. data: a
-    dataset's name, a folder, images in memory, or a pair (train, test) of torch
-    Datasets or lists of (image, label), which are read once and fitted to image_size;
-    None uses the data of the search. against: the baselines, in a list or as names
-    separated by commas: names in `hba.policy_evaluation.BASELINES`, whose `text`
-    describes each, schedules, schedule files, names of shipped schedules, or your own
-    augmentations (see `hba.Augmentation`). A baseline's name takes precedence over a
-    file with this name. The default is none and randaugment, except for the recipe that
-    you evaluate.
+    All settings that you do not give are as in the search.
 
-    preset: a key of EVALUATION_PRESETS. settings: fields of EvaluationConfig. All other
-    settings are as in the search. The setting spread, in logits, replaces the spread of
-    every schedule and of the baselines made from the first one; 0 trains without a
-    spread. To change only one schedule, pass the result of Schedule.with_spread.
-    network: your own network instead of the setting `model`. Every training starts from
-    a copy of it, so all seeds share the initial weights and differ only in batches and
-    draws: they vary less than fresh networks. Frozen parameters stay frozen. For fresh
-    weights, give a function from the seed to a network, such as `lambda seed: Net()`;
-    PyTorch's default generator is seeded for it. With the setting `pretrained`, seeds
-    share the initial weights too, except those of a new head. out: a folder for
-    results.json, which is written after each training. resume: continue the evaluation
-    in `out` with the same settings, network and rows; you may add seeds, and rows after
-    the old ones. jobs: trainings at a time. More than one run in separate processes,
-    which share PyTorch's threads; a script must then call this function under `if
-    __name__ == "__main__":`. None means one for each thread, and 1 on a GPU. With the
-    same number of threads for each training, results do not depend on jobs. cluster:
-    the address of a Ray cluster, or `auto` for that of this machine: one training at a
-    time on each of its GPUs, or else CPUs. Trainings of a lost machine run again.
-    Within hba.distributed.joined, all processes share one training after the other, as
-    in hba.search. allow_seen: also test on images that the search has seen, which
-    otherwise raises SettingsError. keep_network: keep the network of the schedule's
-    first seed in `out`, for load_network: network.pt and network.json. If a resumed
-    evaluation has the result of this training but not its network, it trains it again.
-    progress: show a bar in a terminal or a notebook. config: the results.json of an
-    earlier evaluation, or its folder. Its settings, except its device and rows,
-    override those of the search. HbaError: what cannot work. DivergedError: a loss is
-    not finite.
+    Args:
+        schedule: A schedule, its file, or the name of a recipe or of a shipped one.
+        data: A dataset's name, a folder, images in memory, or a pair (train, test) of
+            torch Datasets or lists of (image, label), which are read once and fitted to
+            image_size; None uses the data of the search.
+        against: The baselines, in a list or as names separated by commas: names in
+            `hba.policy_evaluation.BASELINES`, whose `text` describes each, schedules,
+            schedule files, names of shipped schedules, or your own augmentations (see
+            `hba.Augmentation`). A baseline's name takes precedence over a file with
+            this name. The default is none and randaugment, except for the recipe that
+            you evaluate.
+        preset: A key of EVALUATION_PRESETS.
+        network: Your own network instead of the setting `model`. Every training starts
+            from a copy of it, so all seeds share the initial weights and differ only in
+            batches and draws: they vary less than fresh networks. Frozen parameters
+            stay frozen. For fresh weights, give a function from the seed to a network,
+            such as `lambda seed: Net()`; PyTorch's default generator is seeded for it.
+            With the setting `pretrained`, seeds share the initial weights too, except
+            those of a new head.
+        out: A folder for results.json, which is written after each training.
+        resume: Continue the evaluation in `out` with the same settings, network and
+            rows; you may add seeds, and rows after the old ones.
+        jobs: Trainings at a time. More than one run in separate processes, which share
+            PyTorch's threads; a script must then call this function under `if __name__
+            == "__main__":`. None means one for each thread, and 1 on a GPU. With the
+            same number of threads for each training, results do not depend on jobs.
+        cluster: The address of a Ray cluster, or `auto` for that of this machine: one
+            training at a time on each of its GPUs, or else CPUs. Trainings of a lost
+            machine run again.
+        allow_seen: Also test on images that the search has seen, which otherwise raises
+            SettingsError.
+        keep_network: Keep the network of the schedule's first seed in `out`, for
+            load_network: network.pt and network.json. If a resumed evaluation has the
+            result of this training but not its network, it trains it again.
+        callback: Called during the evaluation.
+        progress: Show a bar in a terminal or a notebook.
+        config: The results.json of an earlier evaluation, or its folder. Its settings,
+            except its device and rows, override those of the search.
+        settings: Fields of EvaluationConfig. The setting spread, in logits, replaces
+            the spread of every schedule and of the baselines made from the first one; 0
+            trains without a spread. To change only one schedule, pass the result of
+            Schedule.with_spread.
+
+    Raises:
+        HbaError: For what cannot work.
+        DivergedError: If a loss is not finite.
     """
-    callback = callback if callback is not None and is_first() else EvaluationCallback()
+    callback = callback or EvaluationCallback()
     check_one_way(jobs, cluster)
     check_data(data, EvaluationData)
-    if isinstance(network, nn.Module):
-        collectives.share_tensors(network.state_dict().values())
     own_network = None if network is None else CustomNetwork(network)
     named = named_rows(schedule, against)
     main = next(row for row in named.values() if isinstance(row, Schedule))
@@ -147,18 +153,16 @@ def evaluate(
         main, data, preset, config, settings, has_own_network=own_network is not None
     )
     # Check this before reading images. A cluster has its own devices.
-    device = collectives.local_device(used.device) if cluster is None else None
+    device = find_device(used.device) if cluster is None else None
     rows = row_configs(named, main, used, own_network, used.network_start())
     if out is None and (resume or keep_network):
         raise SettingsError(
             f"{'resume' if resume else 'keep_network'} needs out, the folder of the"
             " evaluation"
         )
-    folder = Path(out) if out is not None and is_first() else None
-    with collectives.rank0_only(run_lock(folder)), connected(cluster) as machines:
-        stored = collectives.broadcast_from_rank0(
-            lambda: stored_results(folder, resume, used, rows)
-        )
+    folder = Path(out) if out is not None else None
+    with run_lock(folder), connected(cluster) as machines:
+        stored = stored_results(folder, resume, used, rows)
         images = _read_and_check(data, rows, callback)
         check_batch_size(settings, len(images.train))
         schedules = {
@@ -180,14 +184,6 @@ def evaluate(
             )
         )
         run = Evaluation(used, rows, images, searched, folder, stored)
-        if size() > 1:
-            rows_json = json.dumps([*map(_identity, rows), [*used.training_seeds]])
-            collectives.check_alike(
-                {
-                    "training images": images.train.fingerprint(),
-                    "rows or settings": rows_json,
-                }
-            )
         n_jobs = number_of_jobs(jobs, len(rows) * used.seeds, images.train, device)
         executor = executor_for(used.device, n_jobs, machines)
         return _train_all(
@@ -212,21 +208,14 @@ def _read_and_check(
         images = data
     else:
         dataset: Any = data if is_dataset(data) else None
-        read = partial(
-            load_evaluation_data,
-            config,
-            callback.images_read,
-            dataset,
-            with_val=config.with_val,
+        images = load_evaluation_data(
+            config, callback.images_read, dataset, with_val=config.with_val
         )
-        # Several downloads would overwrite each other.
-        images = collectives.rank0_first(read) if config.download else read()
     images = images if own_network is not None else images.in_color()
-    with single_process():
-        if own_network is not None:
-            side = network_input_size(images.train, config.baseline_augmentation())
-            own_network.check_takes(images.train, side, len(images.class_names))
-        check_rows(rows, images)
+    if own_network is not None:
+        side = network_input_size(images.train, config.baseline_augmentation())
+        own_network.check_takes(images.train, side, len(images.class_names))
+    check_rows(rows, images)
     return images
 
 
@@ -236,10 +225,7 @@ def _note_on_start(data: EvaluationData, row: RowConfig) -> str | None:
     """
     if row.start is None:
         return None
-    with single_process():
-        note = row.start.note(
-            network_of(row.config, data, 0, row.own_network, row.start)
-        )
+    note = row.start.note(network_of(row.config, data, 0, row.own_network, row.start))
     return f"{note} Every training starts in this way, for every seed."
 
 
@@ -263,9 +249,7 @@ def _train_all(
     first = run.config.first_seed
     is_trained = run.config.first_seed in run.result.rows[0].seeds
     if is_trained and keep_network:
-        keep_network = collectives.broadcast_from_rank0(
-            lambda: folder is not None and not is_kept(folder)
-        )
+        keep_network = folder is not None and not is_kept(folder)
         missing = [*([(run.rows[0], first)] if keep_network else []), *missing]
     if missing and isinstance(executor, SerialExecutor):
         run.data = run.data.to(executor.device)
@@ -276,9 +260,7 @@ def _train_all(
         "jobs": executor.n_jobs,
     }
     run.result = run.result.model_copy(update={"environment": environment})
-    made_on = (
-        f"{executor.device.type}, {executor.n_threads} threads, {size()} processes"
-    )
+    made_on = f"{executor.device.type}, {executor.n_threads} threads"
     # Processes on other machines start in another folder.
     kept_in = folder and folder.absolute() / TRAININGS_NAME
     on = (run.result.fingerprints["training"], made_on)
@@ -326,8 +308,7 @@ def _train_all(
     if folder is None:
         return run.result
     shutil.rmtree(folder / TRAININGS_NAME, ignore_errors=True)
-    with single_process():
-        report = report_at_the_end(folder, run.data, schedule)
+    report = report_at_the_end(folder, run.data, schedule)
     return run.result.model_copy(update={"report": report})
 
 
@@ -410,19 +391,18 @@ def train_and_measure(
     """
     row, seed, checkpoint, keeps_network = job
     found = train_row(row, seed, checkpoint, data, on_step)
-    if not (keeps_network and is_first()):
+    if not keeps_network:
         return found.test, found.epochs, None, found.steps
-    with single_process():
-        model = row.config.model if row.own_network is None else row.own_network.name
-        kept = KeptNetwork.of(
-            found.network,
-            found.test,
-            data,
-            row.config,
-            model=model,
-            policy=row.name,
-            seed=seed,
-        )
+    model = row.config.model if row.own_network is None else row.own_network.name
+    kept = KeptNetwork.of(
+        found.network,
+        found.test,
+        data,
+        row.config,
+        model=model,
+        policy=row.name,
+        seed=seed,
+    )
     return found.test, found.epochs, kept, found.steps
 
 

@@ -11,7 +11,6 @@ from torch import nn
 
 from hba.data.images import EvaluationData
 from hba.data.load import AnyDataset
-from hba.distributed.process_info import check_single_process
 from hba.errors import HbaError, HbaWarning, SettingsError
 from hba.exports.export import export
 from hba.policy_evaluation.baselines import respread
@@ -48,7 +47,6 @@ def train(
     same arguments. Raises HbaError for what cannot work, and DivergedError if the loss
     is not finite.
     """
-    check_single_process("hba.train")
     of_one: dict[str, Any] = {
         "against": (),
         "seeds": 1,

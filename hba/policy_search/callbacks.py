@@ -70,8 +70,6 @@ class SearchPlan(Plan):
     """Number of files that are not used."""
     threads: int
     """Threads of PyTorch on a CPU."""
-    processes: int
-    """How many processes share every batch."""
     image_size: int
     """Side of the network's input in pixels."""
     operations: tuple[str, ...]

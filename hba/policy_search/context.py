@@ -21,7 +21,6 @@ from hba.data.arrays import DATASET_NAMES
 from hba.data.images import SearchData, hashes_of
 from hba.data.leakage import SeenImages
 from hba.data.reading import save_left_out
-from hba.distributed.process_info import single_process, size
 from hba.errors import SettingsError
 from hba.models import Start
 from hba.operations import check_channels
@@ -243,7 +242,6 @@ class ImageSearchContext(SearchContext):
             test_images=data.test_images,
             left_out=len(data.left_out),
             threads=torch.get_num_threads(),
-            processes=size(),
             image_size=self.problem.preprocessing.image_size,
             batch_size=min(config.batch_size, len(data.train)),
             operations=tuple(
@@ -278,8 +276,7 @@ class ImageSearchContext(SearchContext):
         save_left_out(folder, self.problem.data.left_out)
 
     def report(self, folder: Path) -> Path | None:
-        with single_process():
-            return report_at_the_end(folder, self.problem.data)
+        return report_at_the_end(folder, self.problem.data)
 
 
 def _networks(

@@ -22,9 +22,6 @@ from hba.data.load import (
     name_of_dataset,
 )
 from hba.data.look import look
-from hba.distributed import collectives
-from hba.distributed.process_info import is_first, single_process, size
-from hba.distributed.whole_batch import whole_batch_layers
 from hba.errors import SettingsError
 from hba.executors.executor import default_jobs
 from hba.executors.ray_executor import check_one_way, connected
@@ -34,7 +31,7 @@ from hba.policy.spaces import started
 from hba.policy_search.budget import MANY_EPOCHS, within
 from hba.policy_search.callbacks import SearchCallback, SearchProgress, SearchResult
 from hba.policy_search.checkpoint import RunFolder
-from hba.policy_search.config import MAY_CHANGE, SearchConfig, flattened, from_config
+from hba.policy_search.config import SearchConfig, flattened, from_config
 from hba.policy_search.context import OF_SPACE, ImageSearchContext
 from hba.policy_search.forks import trainer_for
 from hba.policy_search.trainer import SearchTrainer
@@ -69,10 +66,6 @@ def search(
     **settings: Any,
 ) -> SearchResult:
     """Search for an augmentation schedule, with the algorithm in `algorithm`.
-
-    Inside hba.distributed.joined, the processes started by torchrun run one search
-    together: all call this function with the same arguments, only the first calls its
-    callback and writes files, and all get the result.
 
     Args:
         data: A dataset's name, a folder of images, images in memory, or a torch Dataset
@@ -115,11 +108,8 @@ def search(
         is_time = (
             isinstance(budget_seconds, int | float) and 0 < budget_seconds < math.inf
         )
-        if not is_time or resume or size() > 1 or "epochs" in settings:
-            rule = (
-                "a number of seconds above 0, for a new search in one process, without"
-                " epochs"
-            )
+        if not is_time or resume or "epochs" in settings:
+            rule = "a number of seconds above 0, for a new search, without epochs"
             raise SettingsError(
                 f"budget_seconds must be {rule}; got {budget_seconds!r}"
             )
@@ -134,13 +124,11 @@ def search(
             )
         settings["epochs"] = MANY_EPOCHS
         fit = partial(within, budget_seconds, began)
-    folder = RunFolder(Path(out)) if out is not None and is_first() else None
-    callback = callback if callback is not None and is_first() else SearchCallback()
-    with collectives.rank0_only(run_lock(None if folder is None else folder.path)):
-        if data is not None and out is not None:
-            resume = collectives.broadcast_from_rank0(
-                lambda: resumes(resume, RunFolder(Path(out)).config)
-            )
+    folder = RunFolder(Path(out)) if out is not None else None
+    callback = callback or SearchCallback()
+    with run_lock(None if folder is None else folder.path):
+        if data is not None and folder is not None:
+            resume = resumes(resume, folder.config)
         resumed = Path(out) if resume and out is not None else None
         options: dict[str, Any] = {
             "preset": preset,
@@ -156,10 +144,8 @@ def search(
                 "jobs and cluster are for several --seeds, or for the forks of race,"
                 f" not for {chosen.algorithm.name}"
             )
-        if not resume:
-            collectives.broadcast_from_rank0(
-                folder.check_free if folder is not None else lambda: None
-            )
+        if folder is not None and not resume:
+            folder.check_free()
         with connected(cluster) as machines:
             components = custom_components(network, space)
             trainer = partial(trainer_for, jobs, machines)
@@ -238,11 +224,7 @@ def chosen_config(
     def choose(of_data: Mapping[str, Any]) -> SearchConfig:
         values = {**settings, **of_data}
         if resumed is not None:
-            # Only the first process certainly sees the folder.
-            read = partial(
-                from_config, SearchConfig, resumed, values, components, resume=True
-            )
-            chosen = collectives.broadcast_from_rank0(read)
+            chosen = from_config(SearchConfig, resumed, values, components, resume=True)
         elif config is not None:
             chosen = from_config(
                 SearchConfig,
@@ -333,43 +315,18 @@ def _search(
         make_trainer: Makes the trainer of a search.
     """
     network = components.get("model")
-    if isinstance(network, nn.Module):
-        collectives.share_tensors(network.state_dict().values())
-    if size() > 1 and not config.algorithm.shares_batches:
-        name = config.algorithm.name
-        raise SettingsError(
-            f"the algorithm {name} searches in one process; omit torchrun, or choose"
-            " lookahead"
-        )
     # Check this before reading the images, which may take long.
-    device = collectives.local_device(config.device)
+    device = find_device(config.device)
     start = config.network_start()
     if not isinstance(data, SearchData):
-        load = partial(
-            load_search_data,
-            config,
-            callback.images_read,
-            data if is_dataset(data) else None,
-        )
-        # Several downloads would overwrite each other.
-        data = collectives.rank0_first(load) if config.download else load()
+        dataset = data if is_dataset(data) else None
+        data = load_search_data(config, callback.images_read, dataset)
     check_batch_size(user_settings, len(data.train))
     data = data if network is not None else data.in_color()
-    with (
-        default_generators(device, derived_seed(config.seed, "default generators")),
-        whole_batch_layers(),
-        collectives.signals_to_rank0(),
-    ):
-        with single_process():
-            context = ImageSearchContext.of(
-                config, data.to(device), network, components.get("space"), start
-            )
-        settings = {
-            name: value
-            for name, value in config.flat().items()
-            if name not in MAY_CHANGE
-        }
-        collectives.check_alike({**context.identity, "settings": str(settings)})
+    with default_generators(device, derived_seed(config.seed, "default generators")):
+        context = ImageSearchContext.of(
+            config, data.to(device), network, components.get("space"), start
+        )
         if fit is not None:
             context = fit(context)
         trainer = make_trainer(context, folder)

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from hba.data.config import resolved_data
-from hba.distributed.collectives import broadcast_from_rank0, rank0_only
-from hba.distributed.process_info import is_first
 from hba.errors import DivergedError, RunError, SettingsError
 from hba.executors.executor import SerialExecutor, Shared
 from hba.executors.ray_executor import check_one_way, connected, executor_for
@@ -77,10 +75,8 @@ def repeated_search(
         raise SettingsError(
             "a budget would end each search with another number of epochs; give epochs"
         )
-    with rank0_only(run_lock(folder)), connected(cluster) as machines:
-        run_seeds = broadcast_from_rank0(
-            lambda: _write_configs(folder, data, seeds, settings, resume)
-        )
+    with run_lock(folder), connected(cluster) as machines:
+        run_seeds = _write_configs(folder, data, seeds, settings, resume)
         # On this machine, each search chooses its own device.
         device = "cpu"
         if machines is not None:
@@ -110,13 +106,13 @@ def repeated_search(
                     diverged.append(f"seed {seed}: {error}")
                 elif not is_finished:
                     return None
-                elif is_first():
+                else:
                     on_done(seed, seed_folder(folder, seed))
         if diverged:
             raise DivergedError(
                 f"{first_of(diverged)}; the other searches are in {out}"
             )
-        return broadcast_from_rank0(lambda: OverSeeds.read(folder))
+        return OverSeeds.read(folder)
 
 
 def _write_configs(

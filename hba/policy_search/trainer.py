@@ -14,8 +14,6 @@ from torch import nn
 
 from hba.algorithms import SearchState
 from hba.algorithms.state import HyperModel, InnerModel
-from hba.distributed.collectives import broadcast_from_rank0, stop_requested_on_rank0
-from hba.distributed.process_info import size
 from hba.errors import DivergedError
 from hba.policy.space import SearchSpace
 from hba.policy_search.callbacks import SearchCallback, SearchResult
@@ -90,7 +88,7 @@ def graphs_for(state: SearchState[InnerModel], problem: Any) -> StepGraphs:
     ]
     parts = problem.config.algorithm, *networks, *problem.space.functions
     # Steps on text keep states between batches, which a graph would not.
-    uses_graphs = getattr(problem.config, "graph", False) if size() == 1 else False
+    uses_graphs = getattr(problem.config, "graph", False)
     return StepGraphs.of(
         parts, state.learner.optimizer, state.generator, state, wanted=uses_graphs
     )
@@ -117,9 +115,7 @@ class SearchTrainer:
         self.history = History()
         self.last_clock = self.last_save = time.monotonic()
         self.notes: tuple[str, ...] = ()
-        saved = broadcast_from_rank0(
-            lambda: None if folder is None else folder.load_checkpoint(context.identity)
-        )
+        saved = None if folder is None else folder.load_checkpoint(context.identity)
         if saved is not None:
             self.load(saved)
             restore(self.history, saved["history"])
@@ -168,13 +164,10 @@ class SearchTrainer:
         total_steps = self.total_epochs * state.steps_per_epoch
         callback.started(self.n_steps, total_steps, plan.batch_size, self.total_epochs)
         first_step = self.n_steps
-        while state.step < total_steps and not stop_requested_on_rank0(
-            callback.stop_requested, state.step
-        ):
+        while state.step < total_steps and not callback.stop_requested():
             self.advance(callback)
         if self.n_steps > first_step:
             self._count_seconds()
-        state.totals.share()
         self.save()
         result = self._result(plan.notes, finished=state.step == total_steps)
         callback.search_ended(result)
@@ -343,7 +336,6 @@ class SearchTrainer:
             "wall_seconds": round(history.seconds, 1),
             **environment(state.device),
             **({"graphs": [*counts]} if (counts := state.graphs.counts) else {}),
-            **({"n_processes": size()} if size() > 1 else {}),
         }
 
     def _result(self, notes: tuple[str, ...], *, finished: bool) -> SearchResult:

@@ -13,7 +13,6 @@ from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
 from hba.data.images import Colors, Images
-from hba.distributed.collectives import draw_then_shard
 from hba.errors import SettingsError
 from hba.operations import COMMON_CHANNELS, OPERATIONS
 from hba.operations.color import blend, gray, mean_gray
@@ -180,13 +179,8 @@ def uniform_draws(
 ) -> Tensor:
     """Draws (B, *shape) from U(0, 1), or between two limits."""
     drawing = exact_device(device)
-    draws = draw_then_shard(
-        batch,
-        lambda count: torch.empty(count, *shape, device=drawing).uniform_(
-            *limits, generator=generator
-        ),
-    )
-    return draws.to(device)
+    draws = torch.empty(batch, *shape, device=drawing)
+    return draws.uniform_(*limits, generator=generator).to(device)
 
 
 def random_crop(images: Tensor, padding: int, generator: torch.Generator) -> Tensor:
@@ -197,11 +191,7 @@ def random_crop(images: Tensor, padding: int, generator: torch.Generator) -> Ten
     batch, channels, height, width = images.shape
     device = images.device
     options: Any = {"generator": generator, "device": generator.device}
-    offsets = draw_then_shard(
-        batch,
-        lambda count: torch.randint(2 * padding + 1, (2, count, 1), **options),
-        dim=1,
-    ).to(device)
+    offsets = torch.randint(2 * padding + 1, (2, batch, 1), **options).to(device)
     rows = offsets[0] + torch.arange(height, device=device)
     columns = offsets[1] + torch.arange(width, device=device)
     image = torch.arange(batch, device=device)[:, None, None, None]
@@ -285,11 +275,8 @@ def pca_jitter(images: Tensor, std: float, generator: torch.Generator) -> Tensor
         generator: Of the draws.
     """
     device = images.device
-    alpha = draw_then_shard(
-        len(images),
-        lambda count: torch.randn(
-            count, len(EIGENVALUES), generator=generator, device=device
-        ),
+    alpha = torch.randn(
+        len(images), len(EIGENVALUES), generator=generator, device=device
     )
     return images + ((alpha * std) @ _components(device))[:, :, None, None]
 
@@ -339,11 +326,7 @@ def random_boxes(
     first = fits.int().argmax(dim=1, keepdim=True)
     chosen = sizes.gather(2, first.expand(2, -1, -1))[..., 0]
     chosen = torch.where(fits.any(dim=1), chosen.clamp(min=1), limits)
-    place = draw_then_shard(
-        batch,
-        lambda count: torch.rand(2, count, generator=generator, device=device),
-        dim=1,
-    )
+    place = torch.rand(2, batch, generator=generator, device=device)
     place = place * (limits - chosen + 1)
     # The product may round up to the limit itself.
     corner = place.floor().minimum(limits - chosen)

@@ -33,7 +33,6 @@ ENVIRONMENT = (
     "device_name",
     "n_threads",
     "jobs",
-    "n_processes",
     "machines",
     "python",
     "packages",

@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from hba.distributed.process_info import check_single_process
 from hba.errors import DivergedError, RunError, ScheduleError, SettingsError
 from hba.policy_evaluation.callbacks import TrainingsBar
 from hba.policy_evaluation.leakage import settings_of
@@ -241,7 +240,6 @@ def evaluate(
         HbaError: For arguments that cannot work.
         DivergedError: For a loss that is not finite.
     """
-    check_single_process("an evaluation")
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the evaluation to resume")
     callback = callback or TrainingsBar()

@@ -15,7 +15,6 @@ from torch.optim.lr_scheduler import LRScheduler
 from hba.algorithms import SearchState
 from hba.algorithms.problem import SearchProblem
 from hba.algorithms.responses import APART
-from hba.distributed.process_info import check_single_process
 from hba.errors import SettingsError
 from hba.policy.space import SearchSpace
 from hba.policy_search.callbacks import (
@@ -307,7 +306,6 @@ def search(
         HbaError: For arguments that cannot work.
         DivergedError: For a loss that is not finite; `out` has the results so far.
     """
-    check_single_process("a search on text")
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the run to resume")
     all_settings = settings if data is None else {**settings, "data": data}

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -35,10 +35,8 @@ class Augmentation(Protocol):
 
     Your class needs no base class, only the members below. Its row is named by its
     attribute `name` (a string), or else by the class. It must be picklable if jobs run
-    in their own processes. If several processes share every batch, each calls it with
-    the whole batch. With an attribute `shares_batches = True`, it gets only the images
-    of its process, and must draw with hba.distributed.collectives.draw_then_shard. An
-    example is in docs/extending.md.
+    in their own processes. An example is in
+    docs/extending.md.
 
     An optional method `mixing_by_epoch(epochs)` returns a hba.Mixing for each epoch, or
     an empty sequence. Each batch is then mixed by Mixup or CutMix after everything
@@ -102,8 +100,6 @@ class ScheduleAugmentation:
 
     schedule: Schedule | None
     """None leaves images unchanged."""
-
-    shares_batches: ClassVar[bool] = True
 
     @property
     def definition(self) -> str:

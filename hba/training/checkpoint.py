@@ -13,8 +13,6 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from hba.data.loader import BatchStream
-from hba.distributed.collectives import broadcast_from_rank0
-from hba.distributed.process_info import is_first, size
 from hba.utils.files import load_tensors, save_tensors
 from hba.utils.seeding import default_generator_state, restore_default_generators
 from hba.utils.snapshot import restore, snapshot
@@ -65,26 +63,15 @@ class TrainCheckpoint:
         """
         self._last_save = time.monotonic()
         path = self.path
-        # Only the first of several processes needs access to the folder.
-        saved = broadcast_from_rank0(
-            lambda: load_tensors(path) if path is not None and path.is_file() else None
-        )
-        if saved is not None:
+        if path is not None and path.is_file():
+            saved = load_tensors(path)
             restore(state, saved[STATE_KEY])
             restore_default_generators(saved["default_generators"], state.sums.device)
 
     def save_regularly(self, state: TrainState) -> None:
-        """Save if EVERY_SECONDS have passed.
-
-        Several processes, whose sums differ, save only between epochs.
-        """
-        can_be = (
-            size() == 1
-            or len(state.epochs) * state.stream.batches_per_pass == state.step
-        )
-        if self.path is None or not (
-            is_first() and can_be and time.monotonic() - self._last_save > EVERY_SECONDS
-        ):
+        """Save if EVERY_SECONDS have passed."""
+        is_due = time.monotonic() - self._last_save > EVERY_SECONDS
+        if self.path is None or not is_due:
             return
         generators = default_generator_state(state.sums.device)
         save_tensors(

@@ -7,10 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hba.data.images import ALL, Images
+from hba.data.images import Images
 from hba.data.loader import as_floats
-from hba.distributed.collectives import total
-from hba.distributed.process_info import rank, single_process, size
 from hba.tasks import task_of
 from hba.utils.graphs import EAGER, StepGraphs
 
@@ -95,7 +93,7 @@ class Measured:
     """Only if a confusion matrix was requested."""
     wrong: Tensor | None = field(default=None, repr=False, compare=False)
     """Only if a confusion matrix was requested: bool (N,) on the CPU, which images were
-    classified wrongly; None if several processes share the images.
+    classified wrongly.
     """
 
 
@@ -138,8 +136,6 @@ def totals(
 ) -> Tensor:
     """Sums of the loss and the errors over a split, and the number of images.
 
-    Several processes share the batches; all get the sums.
-
     Args:
         predict: Maps the output of prepare to logits.
         data: The images.
@@ -154,17 +150,12 @@ def totals(
     """
     sums = torch.zeros(3, device=data.device)
     task = task_of(data.labels)
-    # An error that is no mean over images cannot be summed over batches, nor shared.
+    # An error that is no mean over images cannot be summed over batches.
     answers: list[tuple[Tensor, Tensor]] = []
-    share = (
-        ALL if size() == 1 or not task.error_is_mean else slice(rank(), None, size())
-    )
-    for images, labels in data.once(measure_batch_size(data.image_size), share):
-        with single_process():
-            # Other processes measure other batches.
-            logits = graphs.run(
-                "measure", lambda images: predict(prepare(as_floats(images))), images
-            )
+    for images, labels in data.once(measure_batch_size(data.image_size)):
+        logits = graphs.run(
+            "measure", lambda images: predict(prepare(as_floats(images))), images
+        )
         loss = task.loss_sum(logits, labels)
         wrong = torch.zeros_like(loss)
         if task.error_is_mean:
@@ -183,10 +174,7 @@ def totals(
     if answers:
         logits, labels = map(torch.cat, zip(*answers, strict=True))
         sums[1] = task.error_share(logits, labels) * sums[2]
-        return sums
-    if confusion is not None:
-        confusion.copy_(total(confusion))
-    return total(sums)
+    return sums
 
 
 def measure(
@@ -228,7 +216,7 @@ def measure(
     network.train(was_training)
     if counts is None:
         return Measured(loss / count, 100 * wrong / count)
-    which = (torch.cat(answers) != data.labels).cpu() if size() == 1 else None
+    which = (torch.cat(answers) != data.labels).cpu()
     return Measured(
         loss / count, 100 * wrong / count, Confusion.of(counts.cpu()), which
     )

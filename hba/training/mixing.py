@@ -1,14 +1,12 @@
 """Mixup and CutMix of a training batch, like torchvision's v2.MixUp and v2.CutMix, with
 an explicit generator.
 
-Nothing is copied to the host. Several processes that share a batch mix it as one
-process does.
+Nothing is copied to the host.
 """
 
 import torch
 from torch import Tensor
 
-from hba.distributed.collectives import all_gather, local_shard
 from hba.schedule.mixing import Mixing
 from hba.tasks import MixedLabels
 from hba.utils.tensors import whole_numbers
@@ -77,5 +75,5 @@ def draw_shares(
 
 
 def _before(rows: Tensor) -> Tensor:
-    """For each row of this process, the one before it in the whole batch."""
-    return local_shard(all_gather(rows).roll(1, 0))
+    """For each row, the one before it in the batch."""
+    return rows.roll(1, 0)

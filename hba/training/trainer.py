@@ -14,9 +14,6 @@ from torch import Tensor, nn
 from hba.config.evaluation import EvaluationConfig
 from hba.data.images import EvaluationData, Images
 from hba.data.loader import BatchStream
-from hba.distributed import collectives
-from hba.distributed.process_info import single_process, size
-from hba.distributed.whole_batch import whole_batch_layers
 from hba.errors import DivergedError, SettingsError
 from hba.models import Start, build_model
 from hba.preprocessing import Preprocessing, network_input_size
@@ -96,81 +93,76 @@ def train(
         enable_amp(network)
     forward = partial(amp_forward, network) if config.fast else network
     checkpoint = checkpoint or TrainCheckpoint()
-    with whole_batch_layers():
-        stream = BatchStream(
-            data.train,
-            config.batch_size,
-            derived_seed(seed, "batches of an evaluation"),
+    stream = BatchStream(
+        data.train,
+        config.batch_size,
+        derived_seed(seed, "batches of an evaluation"),
+    )
+    generator = generator_for(seed, "augmentation of an evaluation", device)
+    optimizer, lr_schedule = optimizer_for(
+        config, network.parameters(), stream.batches_per_pass
+    )
+    network.train()
+    by_epoch = _plan_epochs(augmentation, config.epochs, data.train)
+    state = TrainState(
+        network,
+        optimizer,
+        lr_schedule,
+        stream,
+        generator,
+        torch.zeros(2, device=device),
+    )
+    schedule = (
+        augmentation.schedule
+        if isinstance(augmentation, ScheduleAugmentation)
+        else None
+    )
+    functions = () if schedule is None else schedule.space.functions
+    parts = network, *functions, *(augment for augment, _, _ in by_epoch)
+    graphs = StepGraphs.of(
+        parts,
+        optimizer,
+        generator,
+        state,
+        wanted=config.graph,
+    )
+    checkpoint.restore(state)
+    for _ in range(state.step):
+        on_step()
+    for augment, regularize, mixing in by_epoch[len(state.epochs) :]:
+        regularize.acts.give(network, optimizer, regularize.row)
+        policy = augment if isinstance(augment, EpochPolicy) else EpochPolicy(augment)
+        acts = regularize.acts
+        if (
+            acts.dropout_columns
+            or acts.weight_decay_column is not None
+            or policy is not augment
+        ):
+            # Graphs contain both as numbers, and the function of an earlier epoch.
+            graphs.clear()
+        shares = () if mixing is None else dataclasses.astuple(mixing)
+        mixes = torch.tensor(shares, dtype=torch.float64, device=generator.device)
+        step = partial(
+            _step, state, forward, preprocessing, policy.apply, regularize.acts
         )
-        generator = generator_for(seed, "augmentation of an evaluation", device)
-        optimizer, lr_schedule = optimizer_for(
-            config, network.parameters(), stream.batches_per_pass
-        )
-        network.train()
-        by_epoch = _plan_epochs(augmentation, config.epochs, data.train)
-        state = TrainState(
-            network,
-            optimizer,
-            lr_schedule,
-            stream,
-            generator,
-            torch.zeros(2, device=device),
-        )
-        schedule = (
-            augmentation.schedule
-            if isinstance(augmentation, ScheduleAugmentation)
-            else None
-        )
-        functions = () if schedule is None else schedule.space.functions
-        parts = network, *functions, *(augment for augment, _, _ in by_epoch)
-        graphs = StepGraphs.of(
-            parts,
-            optimizer,
-            generator,
-            state,
-            wanted=config.graph if size() == 1 else False,
-        )
-        checkpoint.restore(state)
-        for _ in range(state.step):
+        while state.step < (len(state.epochs) + 1) * stream.batches_per_pass:
+            graphs.run(
+                policy.apply,
+                step,
+                *stream.next(),
+                regularize.values,
+                mixes,
+                *policy.tensors,
+            )
+            lr_schedule.step()
+            state.step += 1
             on_step()
-        for augment, regularize, mixing in by_epoch[len(state.epochs) :]:
-            regularize.acts.give(network, optimizer, regularize.row)
-            policy = (
-                augment if isinstance(augment, EpochPolicy) else EpochPolicy(augment)
-            )
-            acts = regularize.acts
-            if (
-                acts.dropout_columns
-                or acts.weight_decay_column is not None
-                or policy is not augment
-            ):
-                # Graphs contain both as numbers, and the function of an earlier epoch.
-                graphs.clear()
-            shares = () if mixing is None else dataclasses.astuple(mixing)
-            mixes = torch.tensor(shares, dtype=torch.float64, device=generator.device)
-            step = partial(
-                _step, state, forward, preprocessing, policy.apply, regularize.acts
-            )
-            while state.step < (len(state.epochs) + 1) * stream.batches_per_pass:
-                graphs.run(
-                    policy.apply,
-                    step,
-                    *stream.next(),
-                    regularize.values,
-                    mixes,
-                    *policy.tensors,
-                )
-                lr_schedule.step()
-                state.step += 1
-                on_step()
-                checkpoint.save_regularly(state)
-            mean_loss, wrong = (
-                collectives.mean(state.sums) / stream.batches_per_pass
-            ).tolist()
-            _check_finite(mean_loss, f"of epoch {len(state.epochs) + 1}", config)
-            state.epochs.append([mean_loss, 100 * wrong])
-            state.sums.zero_()
             checkpoint.save_regularly(state)
+        mean_loss, wrong = (state.sums / stream.batches_per_pass).tolist()
+        _check_finite(mean_loss, f"of epoch {len(state.epochs) + 1}", config)
+        state.epochs.append([mean_loss, 100 * wrong])
+        state.sums.zero_()
+        checkpoint.save_regularly(state)
     has_confusion = task_of(data.train.labels).has_one_answer
     n_classes = len(data.class_names) if has_confusion else None
     # An eager pass cannot use the memory of graphs.
@@ -216,15 +208,12 @@ def network_of(
 def _plan_epochs(
     augmentation: Augmentation, epochs: int, train: Images
 ) -> list[tuple[Augment, EpochRegularization, Mixing | None]]:
-    with single_process():
-        augments = augmentation.by_epoch(epochs, train)
+    augments = augmentation.by_epoch(epochs, train)
     if len(augments) != epochs:
         raise SettingsError(
             f"{type(augmentation).__name__}.by_epoch must return {epochs} functions,"
             " one per epoch"
         )
-    if size() > 1 and not getattr(augmentation, "shares_batches", False):
-        augments = [partial(_on_whole_batch, augment) for augment in augments]
     regularization_by_epoch = getattr(
         augmentation, "regularization_by_epoch", lambda epochs, device: ()
     )
@@ -275,24 +264,11 @@ def _step(
     objective = loss + acts.penalty(logits, targets, values)
     state.optimizer.zero_grad()
     objective.backward()
-    collectives.average_gradients(state.network.parameters())
     state.optimizer.step()
     # Frees the memory of the gradients for the next pass.
     state.optimizer.zero_grad()
     error = task.error_share(logits.detach(), targets)
     state.sums += torch.stack([loss.detach(), error.to(loss)])
-
-
-def _on_whole_batch(
-    augment: Augment, images: Tensor, generator: torch.Generator
-) -> Tensor:
-    """Give an augmentation that does not support several processes the whole batch, and
-    keep this process's part.
-    """
-    whole = collectives.all_gather(images)
-    with single_process():
-        augmented = augment(whole, generator)
-    return collectives.local_shard(augmented)
 
 
 def _check_finite(loss: float, when: str, config: EvaluationConfig) -> None:

@@ -167,18 +167,3 @@ def test_a_usage_error_names_its_option(place: Path) -> None:
         ):
             failures.append((line, result.output))
     assert failures == []
-
-
-def test_of_several_processes_each_names_itself_in_its_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for word, value in {
-        "RANK": "1",
-        "WORLD_SIZE": "2",
-        "MASTER_ADDR": "localhost",
-    }.items():
-        monkeypatch.setenv(word, value)
-    refused = run("show", "digits")
-    assert refused.exit_code == 2
-    assert "process 1: " in refused.output
-    assert "torchrun" in refused.output
