@@ -160,11 +160,14 @@ def auto(
         own |= {"space": space} if isinstance(space, SearchSpace) else {}
         run = AutoRun(folder, record, callback, own, cluster, datasets)
         is_over = threading.Event()
-        threading.Thread(target=run.save_time, args=(is_over,), daemon=True).start()
+        saver = threading.Thread(target=run.save_time, args=(is_over,), daemon=True)
+        saver.start()
         try:
             run.run()
         finally:
             is_over.set()
+            # A later run in the folder must not meet a save that has begun.
+            saver.join()
         return finished(run)
 
 
