@@ -149,13 +149,14 @@ def _report(result: hba.AutoResult) -> None:
         printer.print(
             f"Left out: {counted(len(left_out), 'file')}, see {quoted}/{LEFT_OUT_NAME}"
         )
-    printer.print(
-        f"Policy: {quoted}/policy.json; as Python without hba: {quoted}/pipeline.py"
-    )
-    if (folder / "network.pt").exists():
-        printer.print(
-            f"Network: {quoted}/network.pt; to use it: hba predict {quoted} IMAGE..."
-        )
+    files = {
+        "policy.json": "Policy: {file}",
+        "pipeline.py": "Policy as Python without hba: {file}",
+        "network.pt": "Network: {file}; to use it: hba predict {folder} IMAGE...",
+    }
+    for name, line in files.items():
+        if (folder / name).exists():
+            printer.print(line.format(file=f"{quoted}/{name}", folder=quoted))
     if result.report is not None:
         printer.print(f"Report: {quoted}/{result.report.name}")
     if not result.finished:

@@ -38,6 +38,7 @@ from hba.training.onnx_file import ONNX_NAME, write_onnx
 from hba.training.trained_network import INFO_NAME, NETWORK_NAME, load_network
 from hba.utils.devices import explained_memory_errors, own_state
 from hba.utils.files import RUNS, copy_file, new_folder, reason_of, resumes, run_lock
+from hba.utils.processes import end_if_importing_main
 from hba.utils.progress import shows_progress
 from hba.utils.settings import words
 from hba.utils.text import duration
@@ -108,6 +109,7 @@ def auto(
     A KeyboardInterrupt ends the current phase; answer and `out` have the results so
     far. HbaError: what cannot work.
     """
+    end_if_importing_main()
     callback = callback or AutoCallback()
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the run to resume")

@@ -65,6 +65,7 @@ from hba.training.trainer import Trained, network_of, train
 from hba.utils.devices import explained_memory_errors, find_device, own_state
 from hba.utils.files import run_lock
 from hba.utils.graphs import StepCounts
+from hba.utils.processes import end_if_importing_main
 from hba.utils.progress import shows_progress
 from hba.utils.seeding import default_generators, derived_seed
 from hba.utils.settings import check_batch_size
@@ -143,6 +144,7 @@ def evaluate(
         HbaError: For what cannot work.
         DivergedError: If a loss is not finite.
     """
+    end_if_importing_main()
     callback = callback or EvaluationCallback()
     check_one_way(jobs, cluster)
     check_data(data, EvaluationData)

@@ -40,6 +40,7 @@ from hba.preprocessing import network_input_size
 from hba.regularization.groups import AUGMENTATION, find_regularizer
 from hba.utils.devices import explained_memory_errors, find_device, own_state
 from hba.utils.files import resumes, run_lock
+from hba.utils.processes import end_if_importing_main
 from hba.utils.progress import shows_progress
 from hba.utils.seeding import default_generators, derived_seed
 from hba.utils.settings import check_batch_size
@@ -100,6 +101,7 @@ def search(
         HbaError: For what cannot work.
         DivergedError: If the loss is not finite; `out` keeps the results so far.
     """
+    end_if_importing_main()
     check_one_way(jobs, cluster)
     if resume and out is None:
         raise SettingsError("resume needs out, the folder of the search to resume")

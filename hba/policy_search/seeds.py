@@ -22,6 +22,7 @@ from hba.results.over_seeds import OverSeeds
 from hba.results.run import OWN
 from hba.schedule.library import seed_folder, seed_folders
 from hba.utils.files import read_text, resumes, run_lock
+from hba.utils.processes import end_if_importing_main
 from hba.utils.text import first_of
 
 OBJECTS = ("network", "space", "algorithm")
@@ -65,6 +66,7 @@ def repeated_search(
         HbaError: For wrong arguments or data.
         DivergedError: If the loss of a search is not finite.
     """
+    end_if_importing_main()
     folder = Path(out).absolute()
     if not resume and (seeds is None or seeds < 2):
         raise SettingsError(

@@ -66,6 +66,8 @@ def command_of_test(
     first, *others = _policies_of_rows(record, results, folder).values()
     test = str(folder / TEST_FOLDER)
     settings = ["--against", ",".join(others), "--config", test, "--out", test]
+    if results.warnings:
+        settings.append("--allow-seen")
     return shlex.join(["hba", "evaluate", first, *settings])
 
 

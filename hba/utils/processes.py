@@ -48,6 +48,17 @@ def obstacle() -> str | None:
     return None
 
 
+def end_if_importing_main() -> None:
+    """End this process if it is a worker that is only importing the user's script.
+
+    A script that calls hba without `if __name__ == "__main__":` would begin its run
+    again in every worker. The error of the process that started them names the remedy.
+    """
+    # multiprocessing refuses new processes by the same attribute.
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise SystemExit(1)
+
+
 def check_can_start(remedy: str) -> None:
     """SettingsError, ending with the remedy, if this process cannot start others."""
     if (reason := obstacle()) is not None:

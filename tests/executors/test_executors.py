@@ -239,3 +239,26 @@ def test_a_process_that_may_start_no_others_says_so() -> None:
         message, n_workers = pool.apply(_refused_jobs)
     assert "jobs=1" in message
     assert n_workers == 0
+
+
+WITHOUT_GUARD = """
+from pathlib import Path
+import hba
+settings = dict(model="wrn-10-1", epochs=1, image_size=8, device="cpu", seeds=1)
+hba.evaluate("randaugment", "digits", against="none", jobs=2, out="run", **settings)
+Path("ended").touch()
+"""
+
+
+@pytest.mark.slow
+def test_a_script_without_a_guard_ends_in_one_error_that_names_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "script.py").write_text(WITHOUT_GUARD)
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("Traceback") == 1
+    assert "__name__" in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "ended").exists()
