@@ -25,7 +25,6 @@ Batch = tuple[Tensor, Tensor]
 """
 Colors = tuple[float, ...]
 
-ALL = slice(None)
 IMAGES_PER_SUM = 256
 CHANNELS = (1, 3)
 """Numbers of channels of pictures: grey, or red, green and blue."""
@@ -66,16 +65,13 @@ class Images(Protocol):
         """The images themselves, like LazySplit.opened."""
         return self
 
-    def once(self, batch_size: int, share: slice = ALL) -> Generator[Batch]:
+    def once(self, batch_size: int) -> Generator[Batch]:
         """Yield every image once, in order; the last batch may be smaller.
 
         Args:
             batch_size: Number of images in a batch.
-            share: Which batches are read.
         """
-        return self.read(
-            torch.arange(len(self), device=self.device).split(batch_size)[share]
-        )
+        return self.read(torch.arange(len(self), device=self.device).split(batch_size))
 
     def batches(
         self, order: Tensor, batch_size: int, start: int = 0

@@ -102,7 +102,8 @@ def auto(
     data that have moved. A run that has ended only shows its answer again. A run that
     has no plan yet begins again with the given arguments. network: your own network,
     which is copied. space, jobs, cluster: as in hba.search and hba.evaluate; jobs None
-    means one for each thread of a CPU. against: names or files to compare the best row
+    means one for each thread of a CPU, so a script must call this function under `if
+    __name__ == "__main__":`. against: names or files to compare the best row
     with in the test. settings: fields of SearchConfig, of its algorithm and of
     EvaluationConfig, which are then not chosen.
 
