@@ -11,7 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import cache
-from multiprocessing import resource_tracker
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -41,6 +41,8 @@ START_METHOD = next(
 threads, which have run already. A server, which has loaded modules and computed
 nothing, starts others in a fraction of a second.
 """
+SAFE_PATH = "PYTHONSAFEPATH"
+"""The variable that keeps a new Python from importing from the current folder."""
 CONTEXT: BaseContext = torch.multiprocessing.get_context(START_METHOD)
 """Starts processes by START_METHOD."""
 if START_METHOD == "forkserver":
@@ -178,8 +180,7 @@ class ProcessExecutor(Executor):
 
         earlier_processes = multiprocessing.active_children()
         processes = list[BaseProcess]()
-        # If it started with the first process, it would let interrupts through again.
-        resource_tracker.ensure_running()
+        _start_servers()
         pool = ProcessPoolExecutor(self.n_jobs, CONTEXT, _begin, arguments)
         try:
             with without_interrupts():
@@ -228,6 +229,26 @@ class ProcessExecutor(Executor):
                 stacklevel=2,
             )
             return [tensor.numpy() for tensor in on_cpu]
+
+
+def _start_servers() -> None:
+    """Start the processes of multiprocessing that every other process needs.
+
+    Python starts them by a command, which would import modules from the current folder
+    first, such as a user's random.py, unlike this process.
+    """
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
+    try:
+        # If it started with the first process, it would let interrupts through again.
+        resource_tracker.ensure_running()
+        if START_METHOD == "forkserver":
+            forkserver.ensure_running()
+    finally:
+        if before is None:
+            del os.environ[SAFE_PATH]
+        else:
+            os.environ[SAFE_PATH] = before
 
 
 def results_of(

@@ -169,6 +169,22 @@ def test_processes_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     until(lambda: not is_alive(pid))
 
 
+@pytest.mark.slow
+def test_processes_import_nothing_from_the_current_folder(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    script = tmp_path / "scripts" / "script.py"
+    script.write_text(
+        SCRIPT.format(folder=str(tmp_path)).replace("time.sleep(600)", "pass"),
+        encoding="utf-8",
+    )
+    for name in ("random", "timm"):
+        (tmp_path / f"{name}.py").write_text(
+            f"open('imported {name}', 'w').close()", encoding="utf-8"
+        )
+    subprocess.run([sys.executable, str(script)], cwd=tmp_path, check=True)
+    assert not list(tmp_path.glob("imported *"))
+
+
 def test_what_cannot_be_pickled_is_refused_in_one_line() -> None:
     with pytest.raises(SettingsError, match="cannot be sent to another process"):
         packed(multiprocessing.Lock())
