@@ -43,7 +43,7 @@ def leakage_reports(
         if report.warning and not allow_seen:
             raise SettingsError(
                 f"{report.warning}; test on images that it left out (same data, classes"
-                " and split seed), or add allow_seen=True"
+                " and split seed), or allow it by allow_seen=True (--allow-seen)"
             )
         found.append(report)
     return tuple(found)

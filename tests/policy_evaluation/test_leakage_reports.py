@@ -104,7 +104,7 @@ def test_with_leave_it_goes_on_and_says_so_everywhere(
 ) -> None:
     message = refusal(searched[1], split_seed=1)
     assert " of the 5 test images" in message
-    assert message.endswith("or add allow_seen=True")
+    assert "--allow-seen" in message
     result, plan = evaluate(
         searched[1], split_seed=1, allow_seen=True, out=tmp_path / "run"
     )
