@@ -10,10 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 import torch
 from hba.cli.auto import auto as auto_command
+from hba.cli.main import main
 from small_trainings import two_sides
 from torch import nn
 
@@ -525,7 +527,10 @@ def test_another_budget_and_place_are_in_the_whole_record(
     images: Path, run: hba.AutoResult
 ) -> None:
     record = run.record.with_budget(1234.0, "At most 21 min").at_data("elsewhere")
-    context = auto_command.make_context("auto", shlex.split(record.command)[2:])
+    # A command keeps the help option that its first context has made.
+    parent = click.Context(main, **main.context_settings)
+    arguments = shlex.split(record.command)[2:]
+    context = auto_command.make_context("auto", arguments, parent)
     assert (context.params["data"], context.params["budget_seconds"]) == (
         "elsewhere",
         1234.0,
