@@ -21,7 +21,13 @@ from hba.operations import Operation
 from hba.operations.apply import Candidates, Steps, apply_steps, maps_of_steps
 from hba.operations.geometric import LARGE_SIDE_PIXELS
 from hba.operations.operation import COMMON_CHANNELS
-from hba.packed.program import One, Program, code_of, program_of_batch, program_of_one
+from hba.packed.program import (
+    DrawnStep,
+    Program,
+    code_of,
+    program_of_batch,
+    program_of_one,
+)
 
 THREAD_VALUES = 1 << 20
 """Values per thread. With fewer, a single thread is faster."""
@@ -62,13 +68,22 @@ def can_run(images: Tensor) -> bool:
 def run(
     images: Tensor, program: Program, fill: Tensor, dtype: torch.dtype = torch.uint8
 ) -> Tensor:
-    """Return new images (B, C, H, W) from uint8 images; fill (C,). dtype: uint8 for
-    PIL's results, or float32.
+    """Run a program.
+
+    Args:
+        images: uint8 (B, C, H, W).
+        program: A row for each image.
+        fill: The colour of uncovered pixels (C,), in [0, 1].
+        dtype: uint8 for PIL's results, or float32.
+
+    Returns:
+        New images (B, C, H, W).
     """
     compiled = kernels()
     assert compiled is not None
     n_images, channels, height, width = images.shape
-    color, as_pil = fill.float().numpy(), dtype == torch.uint8
+    color = fill.float().numpy()
+    as_pil = dtype == torch.uint8
     # NumPy's views are much faster than PyTorch's, whose time would matter for a single
     # image.
     pixels = np.ascontiguousarray(images.numpy()).reshape(
@@ -127,28 +142,26 @@ def apply_to_images(
         for number, step in enumerate(
             zip(*(values.split(1, dim=1) for values in steps), strict=True)
         ):
-            floats, only = (
-                images.float() / 255,
-                candidates and candidates[number : number + 1],
-            )
-            images = to_bytes(apply_steps(operations, step, floats, fill, only))
+            of_step = candidates and candidates[number : number + 1]
+            floats = images.float() / 255
+            images = to_bytes(apply_steps(operations, step, floats, fill, of_step))
         return images
     levels = levels_of(images) if can_run(images) else None
     if levels is None and not is_bytes:
         return apply_steps(operations, steps, images, fill, candidates)
     if levels is None:
-        result, others = images.clone(), torch.ones(len(images), dtype=torch.bool)
+        result = images.clone()
+        is_left = torch.ones(len(images), dtype=torch.bool)
     else:
-        known = [code_of(operation) for operation in operations]
-        others = torch.tensor([*(code is None for code in known), False])[steps[0]].any(
-            dim=1
-        )
-        program = program_of_batch(
-            known, *steps, maps_of_steps(operations, *steps, *images.shape[2:])
-        )
+        codes = [code_of(operation) for operation in operations]
+        # The last entry is for an index of -1, no operation.
+        has_no_code = torch.tensor([*(code is None for code in codes), False])
+        is_left = has_no_code[steps[0]].any(dim=1)
+        maps = maps_of_steps(operations, *steps, *images.shape[2:])
+        program = program_of_batch(codes, *steps, maps)
         result = run(levels, program, fill, images.dtype)
     if is_bytes:
-        for number in others.nonzero().flatten().tolist():
+        for number in is_left.nonzero().flatten().tolist():
             of_image = zip(*(values[number].tolist() for values in steps), strict=True)
             drawn = [
                 (operations[index], *numbers)
@@ -156,10 +169,10 @@ def apply_to_images(
                 if index >= 0
             ]
             result[number] = apply_to_all(drawn, images[number : number + 1], fill)[0]
-    elif others.any():
-        chosen, magnitudes, positions = (one[others] for one in steps)
-        result[others] = apply_steps(
-            operations, (chosen, magnitudes, positions), images[others], fill
+    elif is_left.any():
+        chosen, magnitudes, positions = (values[is_left] for values in steps)
+        result[is_left] = apply_steps(
+            operations, (chosen, magnitudes, positions), images[is_left], fill
         )
     return result
 
@@ -186,7 +199,7 @@ def to_bytes(images: Tensor) -> Tensor:
     return images.mul(255).round().clamp(0, 255).to(torch.uint8)
 
 
-def apply_to_all(drawn: Sequence[One], images: Tensor, fill: Tensor) -> Tensor:
+def apply_to_all(drawn: Sequence[DrawnStep], images: Tensor, fill: Tensor) -> Tensor:
     """Apply the same operations to each of the images (B, C, H, W), float in [0, 1] or
     uint8; fill (C,) in [0, 1].
 
@@ -196,28 +209,20 @@ def apply_to_all(drawn: Sequence[One], images: Tensor, fill: Tensor) -> Tensor:
     if not images.numel():
         return images.clone()
     is_bytes = images.dtype == torch.uint8
-    program = (
-        program_of_one(drawn, *images.shape[2:])
-        if is_bytes and can_run(images)
-        else None
-    )
+    program = None
+    if is_bytes and can_run(images):
+        program = program_of_one(drawn, *images.shape[2:])
     if program is not None:
-        n = len(images)
-        return run(
-            images,
-            (
-                program
-                if n == 1
-                else Program(*(values.repeat(n, axis=0) for values in program))
-            ),
-            fill,
-        )
+        n_images = len(images)
+        if n_images > 1:
+            program = Program(*(values.repeat(n_images, axis=0) for values in program))
+        return run(images, program, fill)
     if is_bytes and images.device.type == "cpu" and images.shape[1] in COMMON_CHANNELS:
         color = tuple(round(channel, 6) for channel in fill.tolist())
         return torch.stack(
             [
-                TF.pil_to_tensor(apply_to_pil(drawn, TF.to_pil_image(one), color))
-                for one in images
+                TF.pil_to_tensor(apply_to_pil(drawn, TF.to_pil_image(image), color))
+                for image in images
             ]
         )
     result = images.clone()
@@ -235,7 +240,7 @@ def apply_to_all(drawn: Sequence[One], images: Tensor, fill: Tensor) -> Tensor:
 
 
 def apply_to_pil(
-    drawn: Sequence[One], image: Image.Image, fill: tuple[float, ...]
+    drawn: Sequence[DrawnStep], image: Image.Image, fill: tuple[float, ...]
 ) -> Image.Image:
     """Apply drawn operations to an image of mode L or RGB; return a new image. fill: in
     [0, 1], one number per channel.

@@ -37,18 +37,21 @@ from hba.operations.color import N_LEVELS
 from hba.operations.geometric import FRACTION_BITS
 from hba.packed.program import Scratch, State, compiled
 
-PART = (
-    4096  # How many values to convert before checking that all are whole levels / 255.
-)
-LANES = 4  # Separate counters, so that an addition does not wait for the previous one.
-ZERO, ONE, FOUR, TOP, SMOOTHED = (
-    np.float32(0),
-    np.float32(1),
-    np.float32(4),
-    np.float32(255),
-    np.float32(255 / 13),
-)
-RED, GREEN, BLUE = np.float32(0.299), np.float32(0.587), np.float32(0.114)
+PART = 4096
+"""How many values to convert before checking that all are whole levels / 255."""
+LANES = 4
+"""Separate counters, so that an addition does not wait for the previous one."""
+ZERO = np.float32(0)
+ONE = np.float32(1)
+FOUR = np.float32(4)
+TOP = np.float32(255)
+"""The brightest level."""
+SMOOTHED = np.float32(255 / 13)
+"""From the sum of Sharpness's weights, 13 for values in [0, 1], to levels."""
+RED = np.float32(0.299)
+GREEN = np.float32(0.587)
+BLUE = np.float32(0.114)
+"""Weights of luma."""
 
 
 @compiled
@@ -71,10 +74,12 @@ def augment_all(
         np.empty(n_pixels, np.float32),
     )
     for image in range(n_images):
-        levels, state = images[image], State(False, 0, True, False)
+        levels = images[image]
+        state = State(False, 0, True, False)
         begin(s, n_steps, fill, as_pil)
         for step in range(n_steps):
-            code, magnitude = codes[image, step], magnitudes[image, step]
+            code = codes[image, step]
+            magnitude = magnitudes[image, step]
             if code in (WARP, CUTOUT):
                 uncover(s, step, fill, as_pil)
                 state = move(
@@ -90,7 +95,7 @@ def augment_all(
             elif INVERT <= code <= CONTRAST:
                 state = revalue(levels, s, state, code, magnitude, as_pil)
             elif code in (COLOR, SHARPNESS):
-                tell(levels, s, state, s.free)
+                write_values(levels, s, state, s.free)
                 if code == COLOR:
                     color(s.free, n_pixels, np.float32(magnitude), as_pil)
                 else:
@@ -98,12 +103,13 @@ def augment_all(
                 state = State(False, 0, True, True)
                 if as_pil or is_rounded_next(codes[image], step):
                     round_all(s.free, s.levels)
-                    levels, state = s.levels, State(False, 0, True, False)
+                    levels = s.levels
+                    state = State(False, 0, True, False)
                     begin(s, n_steps, fill, as_pil)
         if as_pil:
-            show(levels, s, state, results[image])
+            write_levels(levels, s, state, results[image])
         else:
-            tell(levels, s, state, results[image])
+            write_values(levels, s, state, results[image])
 
 
 @compiled
@@ -150,19 +156,18 @@ def worth(level):
 @compiled
 def round_all(values, levels):
     for channel in range(len(levels)):
-        own, own_levels = values[channel], levels[channel]
-        for index in range(len(own_levels)):
-            own_levels[index] = level_of(own[index])
+        channel_values = values[channel]
+        channel_levels = levels[channel]
+        for index in range(len(channel_levels)):
+            channel_levels[index] = level_of(channel_values[index])
 
 
 @compiled
 def move(s, state, width, code, magnitude, position, fixed_point_map, step):
     n_pixels = len(s.plane)
-    before, after, height = (
-        s.places[state.now],
-        s.places[1 - state.now],
-        n_pixels // width,
-    )
+    before = s.places[state.now]
+    after = s.places[1 - state.now]
+    height = n_pixels // width
     if code == CUTOUT:
         cut_out(
             before, state.is_moved, height, width, magnitude, position, n_pixels + step
@@ -184,7 +189,8 @@ def warp(places, height, width, fixed_point_map, uncovered):
     a, b, x0, d, e, y0 = fixed_point_map
     for y in range(height):
         row = places[y * width : (y + 1) * width]
-        x_first, y_first = np.int32(x0 + b * y), np.int32(y0 + e * y)
+        x_first = np.int32(x0 + b * y)
+        y_first = np.int32(y0 + e * y)
         for x in range(width):
             # By default, Numba would compute in 64 bits, which halves the speed.
             column = np.int32(x_first + np.int32(a * x)) >> FRACTION_BITS
@@ -217,19 +223,20 @@ def revalue(levels, s, state, code, magnitude, as_pil):
     values = s.free if state.is_free else s.table
     poorer = mean_gray(levels, s, state) if code == CONTRAST else ZERO
     for channel in range(len(values)):
-        own = values[channel]
+        entries = values[channel]
         if code in (BRIGHTNESS, CONTRAST):
             factor = np.float32(magnitude)
-            for index in range(len(own)):
-                own[index] = blended(own[index], poorer, factor, as_pil)
+            for index in range(len(entries)):
+                entries[index] = blended(entries[index], poorer, factor, as_pil)
         elif code in (AUTO_CONTRAST, EQUALIZE):
             counts = level_counts(levels, s, state, channel)
             table = stretched(counts) if code == AUTO_CONTRAST else equalized(counts)
-            for index in range(len(own)):
-                own[index] = worth(table[level_of(own[index])])
+            for index in range(len(entries)):
+                entries[index] = worth(table[level_of(entries[index])])
         else:
-            for index in range(len(own)):
-                own[index] = worth(curved(level_of(own[index]), code, magnitude))
+            for index in range(len(entries)):
+                level = level_of(entries[index])
+                entries[index] = worth(curved(level, code, magnitude))
     return State(state.is_moved, state.now, False, state.is_free)
 
 
@@ -247,29 +254,27 @@ def curved(level, code, magnitude):
 @compiled
 def level_counts(levels, s, state, channel):
     """Number of pixels with each level, (256,)."""
-    own, n_pixels = levels[channel], levels.shape[1]
-    counts, entries = (
-        np.zeros(N_LEVELS, np.int64),
-        np.zeros((LANES, s.table.shape[1]), np.uint32),
-    )
-    places, table = s.places[state.now], s.table[channel]
+    channel_levels = levels[channel]
+    n_pixels = len(channel_levels)
+    counts = np.zeros(N_LEVELS, np.int64)
+    entries = np.zeros((LANES, s.table.shape[1]), np.uint32)
+    places = s.places[state.now]
+    table = s.table[channel]
     if state.is_free:
         values = s.free[channel]
         for pixel in range(n_pixels):
-            counts[
-                level_of(values[places[pixel]] if state.is_moved else values[pixel])
-            ] += 1
+            source = places[pixel] if state.is_moved else np.uint32(pixel)
+            counts[level_of(values[source])] += 1
         return counts
     if state.is_moved:
         for pixel in range(n_pixels):
             place = places[pixel]
-            entries[
-                pixel % LANES,
-                own[place] if place < n_pixels else N_LEVELS + place - n_pixels,
-            ] += 1
+            is_inside = place < n_pixels
+            entry = channel_levels[place] if is_inside else N_LEVELS + place - n_pixels
+            entries[pixel % LANES, entry] += 1
     else:
         for pixel in range(n_pixels):
-            entries[pixel % LANES, own[pixel]] += 1
+            entries[pixel % LANES, channel_levels[pixel]] += 1
     for entry in range(len(table)):
         counts[level_of(table[entry])] += (
             entries[0, entry]
@@ -283,7 +288,9 @@ def level_counts(levels, s, state, channel):
 @compiled
 def stretched(counts):
     """New levels (256,), in float64 like PIL.ImageOps.autocontrast."""
-    table, lowest, highest = np.empty(N_LEVELS, np.int32), 0, N_LEVELS - 1
+    table = np.empty(N_LEVELS, np.int32)
+    lowest = 0
+    highest = N_LEVELS - 1
     while counts[lowest] == 0:
         lowest += 1
     while counts[highest] == 0:
@@ -301,7 +308,8 @@ def stretched(counts):
 @compiled
 def equalized(counts):
     """New levels (256,), in whole numbers like PIL.ImageOps.equalize."""
-    table, brightest = np.empty(N_LEVELS, np.int32), N_LEVELS - 1
+    table = np.empty(N_LEVELS, np.int32)
+    brightest = N_LEVELS - 1
     while counts[brightest] == 0:
         brightest -= 1
     step = (counts.sum() - counts[brightest]) // 255
@@ -328,16 +336,16 @@ def blended(value, poorer, factor, as_pil):
 def mean_gray(levels, s, state):
     """Mean grey level as in hba/operations/color.py."""
     if state.is_free or state.is_moved or not state.is_plain:
-        show(levels, s, state, s.shown)
+        write_levels(levels, s, state, s.shown)
         levels = s.shown
-    total, n_pixels = 0, levels.shape[1]
-    red, green, blue = levels[0], levels[1 % len(levels)], levels[2 % len(levels)]
-    for pixel in range(n_pixels):
-        total += (
-            red[pixel]
-            if len(levels) == 1
-            else whole_luma(red[pixel], green[pixel], blue[pixel])
-        )
+    total = 0
+    n_pixels = levels.shape[1]
+    if len(levels) == 1:
+        for pixel in range(n_pixels):
+            total += levels[0, pixel]
+    else:
+        for pixel in range(n_pixels):
+            total += whole_luma(levels[0, pixel], levels[1, pixel], levels[2, pixel])
     return worth(np.floor(total / n_pixels + 0.5))
 
 
@@ -360,11 +368,13 @@ def color(values, n_pixels, factor, as_pil):
     """Color as in hba/operations/color.py, or as in PIL with PIL's luma, which is a
     whole level.
     """
-    red, green, blue = values[0], values[1 % len(values)], values[2 % len(values)]
+    red = values[0]
     if len(values) == 1:
         for pixel in range(n_pixels):
             red[pixel] = blended(red[pixel], red[pixel], factor, as_pil)
         return
+    green = values[1]
+    blue = values[2]
     for pixel in range(n_pixels):
         if as_pil:
             gray = worth(
@@ -385,68 +395,62 @@ def sharpen(values, plane, width, factor, as_pil):
     pixels are their own mean.
     """
     for channel in range(len(values)):
-        own = values[channel]
+        sharpened = values[channel]
         for pixel in range(len(plane)):
-            plane[pixel] = own[pixel]
-            own[pixel] = blended(own[pixel], own[pixel], factor, as_pil)
+            value = sharpened[pixel]
+            plane[pixel] = value
+            sharpened[pixel] = blended(value, value, factor, as_pil)
         for start in range(width, len(plane) - width, width):
-            above, here = plane[start - width : start], plane[start : start + width]
-            below, result = (
-                plane[start + width : start + 2 * width],
-                own[start : start + width],
-            )
+            above = plane[start - width : start]
+            here = plane[start : start + width]
+            below = plane[start + width : start + 2 * width]
+            result = sharpened[start : start + width]
             for x in range(1, width - 1):
                 left = above[x - 1] + here[x - 1] + below[x - 1]
                 middle = above[x] + here[x] + below[x]
                 right = above[x + 1] + here[x + 1] + below[x + 1]
-                smooth = (
-                    np.rint((left + middle + right + here[x] * FOUR) * SMOOTHED) / TOP
-                )
+                weighted = left + middle + right + here[x] * FOUR
+                smooth = np.rint(weighted * SMOOTHED) / TOP
                 result[x] = blended(here[x], smooth, factor, as_pil)
 
 
 @compiled
-def tell(levels, s, state, result):
+def write_values(levels, s, state, result):
     """Write the value of every pixel, at its current place."""
-    places, n_pixels = s.places[state.now], levels.shape[1]
+    places = s.places[state.now]
+    n_pixels = levels.shape[1]
     for channel in range(len(levels)):
-        own, values = result[channel], s.free[channel]
+        current = result[channel, :n_pixels]
+        values = s.free[channel]
         if not state.is_free:
-            look_up(
-                s.table[channel],
-                levels[channel],
-                places,
-                state.is_moved,
-                own[:n_pixels],
-            )
+            look_up(s.table[channel], levels[channel], places, state.is_moved, current)
             continue
         for pixel in range(n_pixels):
             s.plane[pixel] = values[places[pixel]] if state.is_moved else values[pixel]
         for pixel in range(n_pixels):
-            own[pixel] = s.plane[pixel]
+            current[pixel] = s.plane[pixel]
 
 
 @compiled
-def show(levels, s, state, result):
+def write_levels(levels, s, state, result):
     """Write the level of every pixel."""
-    places, n_pixels = s.places[state.now], levels.shape[1]
+    places = s.places[state.now]
+    n_pixels = levels.shape[1]
     if not state.is_free:
         round_all(s.table, s.table_levels)
     for channel in range(len(result)):
-        own = result[channel]
+        shown = result[channel]
         if state.is_free:
             values = s.free[channel]
             for pixel in range(n_pixels):
-                own[pixel] = level_of(
-                    values[places[pixel]] if state.is_moved else values[pixel]
-                )
+                source = places[pixel] if state.is_moved else np.uint32(pixel)
+                shown[pixel] = level_of(values[source])
         elif state.is_plain and not state.is_moved:
             for pixel in range(n_pixels):
-                own[pixel] = levels[channel, pixel]
+                shown[pixel] = levels[channel, pixel]
         else:
-            look_up(
-                s.table_levels[channel], levels[channel], places, state.is_moved, own
-            )
+            table = s.table_levels[channel]
+            look_up(table, levels[channel], places, state.is_moved, shown)
 
 
 @compiled
@@ -472,14 +476,13 @@ def to_levels(values, levels):
     exactly level / 255.
     """
     for start in range(0, len(values), PART):
-        own, own_levels = values[start : start + PART], levels[start : start + PART]
+        part_values = values[start : start + PART]
+        part_levels = levels[start : start + PART]
         n_others = 0
-        for index in range(len(own)):
-            level = np.uint8(
-                np.int32(min(max(np.rint(own[index] * TOP), np.float32(0)), TOP))
-            )
-            own_levels[index] = level
-            n_others += np.float32(level) / TOP != own[index]
+        for index in range(len(part_values)):
+            level = np.uint8(level_of(part_values[index]))
+            part_levels[index] = level
+            n_others += worth(level) != part_values[index]
         if n_others:
             return False
     return True

@@ -33,46 +33,55 @@ def compiled(function: Callable[..., Any]) -> Any:
 class Scratch(NamedTuple):
     """Memory that all images use in turn; C channels, N pixels, S steps.
 
-    levels, shown uint8 (C, N); places uint32 (2, N); table float32, table_levels uint8
-    (C, 256 + S); free float32 (C, N + S); plane float32 (N,).
+    See kernels.py for what they describe.
     """
 
     levels: Array
+    """uint8 (C, N)."""
     shown: Array
+    """The image as levels, uint8 (C, N)."""
     places: Array
+    """Those of this step and of the next, uint32 (2, N)."""
     table: Array
+    """float32 (C, 256 + S)."""
     table_levels: Array
+    """The table rounded to levels, uint8 (C, 256 + S)."""
     free: Array
+    """The values of a free image, float32 (C, N + S)."""
     plane: Array
+    """A copy of one channel, float32 (N,)."""
 
 
 class State(NamedTuple):
-    """is_moved: whether places[now] is used. is_plain: whether the table is unchanged.
-    is_free: see kernels.py.
-    """
+    """How the scratch memory describes an image after a step."""
 
     is_moved: bool
+    """Whether places are used."""
     now: int
+    """Which of the two places holds, 0 or 1."""
     is_plain: bool
+    """Whether the table is unchanged."""
     is_free: bool
+    """Whether values hold instead of levels and table."""
 
 
-One = tuple[Operation, float, tuple[float, ...]]
+DrawnStep = tuple[Operation, float, tuple[float, ...]]
 """An operation for an image, its magnitude with sign, and its random numbers in [0, 1),
 such as a place (x, y).
 """
 
 
 class Program(NamedTuple):
-    """S steps for each of B images: codes int64, magnitudes float64 (B, S), positions
-    float64 (B, S, P), maps int64 (B, S, 6) in fixed point, see
-    hba/operations/geometric.py.
-    """
+    """S steps for each of B images."""
 
     codes: np.ndarray
+    """int64 (B, S)."""
     magnitudes: np.ndarray
+    """float64 (B, S)."""
     positions: np.ndarray
+    """float64 (B, S, P)."""
     maps: np.ndarray
+    """In fixed point, int64 (B, S, 6), see hba/operations/geometric.py."""
 
 
 def code_of(operation: Operation) -> int | None:
@@ -83,21 +92,27 @@ def code_of(operation: Operation) -> int | None:
 
 
 def program_of_batch(
-    known: Sequence[int | None],
+    codes: Sequence[int | None],
     chosen: Tensor,
     magnitudes: Tensor,
     positions: Tensor,
     maps: Maps,
 ) -> Program:
-    """Make a program from the arguments of apply_steps. known: the code of each
-    operation.
+    """Make a program from the arguments of apply_steps.
+
+    Args:
+        codes: Of each operation; None for one that is not compiled.
+        chosen: Index of the operation (B, S), -1 for none.
+        magnitudes: Of that operation (B, S).
+        positions: Its random numbers in [0, 1), (B, S, P).
+        maps: Of maps_of_steps.
     """
     # The last entry is for an index of -1, no operation.
-    of_operation = torch.tensor(
-        [*(NOTHING if code is None else code for code in known), NOTHING]
+    by_index = torch.tensor(
+        [*(NOTHING if code is None else code for code in codes), NOTHING]
     )
     steps = (
-        of_operation[chosen],
+        by_index[chosen],
         magnitudes.double(),
         positions.double(),
         maps.fixed_point,
@@ -105,37 +120,50 @@ def program_of_batch(
     return Program(*(values.contiguous().numpy() for values in steps))
 
 
-def program_of_one(drawn: Sequence[One], height: int, width: int) -> Program | None:
-    """Make a program for one image; None if one of the operations has no code."""
-    found = [code_of(operation) for operation, _, _ in drawn]
-    if None in found:
+def program_of_one(
+    drawn: Sequence[DrawnStep], height: int, width: int
+) -> Program | None:
+    """Make a program for an image of this size.
+
+    Returns:
+        The program; None if one of the operations has no code.
+    """
+    codes = [code_of(operation) for operation, _, _ in drawn]
+    if None in codes:
         return None
     maps = np.zeros((1, len(drawn), 6), np.int64)
-    for step, one in enumerate(drawn):
-        if one[0].interpolation:
-            maps[0, step] = fixed_point(**coefficients_of_one(one, height, width))
+    for step, drawn_step in enumerate(drawn):
+        operation, _, _ = drawn_step
+        if operation.interpolation:
+            coefficients = coefficients_of_one(drawn_step, height, width)
+            maps[0, step] = fixed_point(**coefficients)
     # Steps may have different numbers of random numbers; kernels read two of them.
     positions = [(*position, 0.5, 0.5)[:2] for _, _, position in drawn]
     return Program(
-        np.array([found], np.int64),
+        np.array([codes], np.int64),
         np.array([[magnitude for _, magnitude, _ in drawn]], np.float64),
         np.array([positions], np.float64).reshape(1, len(drawn), 2),
         maps,
     )
 
 
-def coefficients_of_one(one: One, height: int, width: int) -> Mapping[str, Any]:
-    """Coefficients for a single image, as plain numbers: calls into PyTorch would cost
-    more than the image.
+def coefficients_of_one(
+    drawn_step: DrawnStep, height: int, width: int
+) -> Mapping[str, Any]:
+    """Coefficients for a single image, as plain numbers.
+
+    Calls into PyTorch would cost more than the image.
     """
-    operation, magnitude, position = one
+    operation, magnitude, position = drawn_step
     if operation.n_uniforms:
-        numbers = (
+        coefficients = geometric.coefficients_of(
+            operation,
             torch.tensor(magnitude, dtype=torch.float64),
             torch.tensor(position, dtype=torch.float64),
+            height,
+            width,
         )
-        found = geometric.coefficients_of(operation, *numbers, height, width)
-        return {name: float(value) for name, value in found.items()}
+        return {name: float(value) for name, value in coefficients.items()}
     if operation.function is geometric.rotate:
         cos: Any = math.cos(math.radians(magnitude))
         sin: Any = math.sin(math.radians(magnitude))
@@ -153,7 +181,10 @@ def fixed_point(
     f: float = 0.0,
 ) -> list[int]:
     """Fixed-point coefficients for one image, as in geometric.Maps."""
-    x0, y0 = c + a / 2 + b / 2, f + d / 2 + e / 2
     if (a, b, d, e) == (1, 0, 0, 1):
-        x0, y0 = math.floor(c + a / 2), math.floor(f + e / 2)
+        x0 = math.floor(c + a / 2)
+        y0 = math.floor(f + e / 2)
+    else:
+        x0 = c + a / 2 + b / 2
+        y0 = f + d / 2 + e / 2
     return [math.floor(value * ONE + 0.5) for value in (a, b, x0, d, e, y0)]
