@@ -233,7 +233,6 @@ class LambdaSteps(Algorithm):
         network.eval()
         inputs, labels = batch
         outputs = predict(problem.as_measured(inputs))
-        problem.carry(state.mover.val_stream, outputs)
         return problem.loss_of(outputs, labels)
 
     def gradient(

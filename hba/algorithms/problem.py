@@ -110,9 +110,6 @@ class SearchProblem:
         """Share of wrong answers ()."""
         return task_of(labels).error_share(outputs, labels)
 
-    def carry(self, stream: Any, outputs: Any) -> None:
-        """Pass a stream the outputs that its next batch needs; images need none."""
-
     def validation_loss(self, predict: Callable[[Any], Any]) -> Tensor:
         """Mean loss () on all of D_V, on the device.
 

@@ -190,7 +190,6 @@ def train(
             for _ in range(stream.batches_per_pass):
                 passage, following = stream.next()
                 prediction = network(passage)
-                stream.carry(prediction.state)
                 loss = next_word_loss(prediction, following) + regularization.penalty(
                     prediction, following, values
                 )

@@ -150,7 +150,9 @@ class LstmLanguageModel(nn.Module):
         nn.init.uniform_(self.embedding.weight, -EMBEDDING_BOUND, EMBEDDING_BOUND)
 
     def forward(self, passage: Passage) -> Prediction:
-        """A passage has B columns of T words."""
+        """Predict the following words of a passage of B columns of T words, and keep
+        the last hidden state in it.
+        """
         x = self.input(self.words(self.embedding(passage.tokens), passage.tokens))
         behind = []
         for number, layer in enumerate(self.layers):
@@ -161,8 +163,9 @@ class LstmLanguageModel(nn.Module):
                 x, *passage.state[:, number], self.weights(layer.recurrent)
             )
             behind.append(torch.stack([state, cell]))
+        passage.end_in(torch.stack(behind, dim=1))
         dropped = self.output(x)
-        return Prediction(self.decoder(dropped), x, dropped, torch.stack(behind, dim=1))
+        return Prediction(self.decoder(dropped), x, dropped)
 
     def zero_state(self, n_columns: int) -> Tensor:
         """Hidden state and cell of each layer, (2, layers, B, H), that the first
@@ -198,11 +201,12 @@ def measured_loss(network: LstmLanguageModel, tokens: Tensor, length: int) -> fl
     total = torch.zeros((), device=tokens.device, dtype=torch.float64)
     for start in range(0, columns.shape[1] - 1, length):
         words = columns[:, start : start + length + 1]
-        prediction = network(Passage(words[:, :-1], state))
+        passage = Passage(words[:, :-1], state)
+        prediction = network(passage)
         total += F.cross_entropy(
             prediction.logits.flatten(0, 1), words[:, 1:].flatten(), reduction="sum"
         )
-        state = prediction.state
+        state = passage.next_state
     network.train(was_training)
     return float(total) / columns[:, 1:].numel()
 

@@ -168,9 +168,6 @@ class TextProblem(SearchProblem):
         """Share () of words that are not the likeliest next one."""
         return (prediction.logits.argmax(2) != following).float().mean()
 
-    def carry(self, stream: TokenStream, prediction: Prediction) -> None:
-        stream.carry(prediction.state)
-
     def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
         """The response is clipped together with the current weights if both learn from
         one loss.

@@ -112,14 +112,32 @@ def _words(path: Path) -> tuple[list[str], str]:
     return words, hashlib.sha256(content).hexdigest()
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Passage:
     """Words of a text in B columns. Its length is B."""
 
     tokens: Tensor
     """The words (B, T)."""
     state: Tensor
-    """The hidden state after the previous passage."""
+    """The hidden state before the first word."""
+    last_state: Tensor | None = None
+    """The hidden state after the last word, when the network first read the passage;
+    None before.
+    """
+
+    def end_in(self, state: Tensor) -> None:
+        """Keep the hidden state after the last word, detached from its graph.
+
+        Only the first call has an effect: some learning rules read a passage a second
+        time, with weights for another lambda.
+        """
+        if self.last_state is None:
+            self.last_state = state.detach()
+
+    @property
+    def next_state(self) -> Tensor:
+        """The hidden state before the next passage. Until this one is read, its own."""
+        return self.state if self.last_state is None else self.last_state
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -134,22 +152,20 @@ class Prediction(NamedTuple):
     """States (B, T, H) of the last layer."""
     dropped: Tensor
     """The same after dropout."""
-    state: Tensor
-    """The last hidden state."""
 
 
 class TokenStream:
     """Endless passages of a text, each with the words that follow.
 
     The text is cut into batch_size columns of equal length, and these into passages of
-    `length` words; rests are dropped.
+    `length` words; rests are dropped. Each passage begins with the hidden state that
+    the network had after the previous one.
 
     Args:
         tokens: Words of the text (N,).
         batch_size: Number of columns.
         length: Words of a passage.
-        state_of: Makes the hidden state at the beginning, for batch_size columns; later
-            it is the last argument of `carry`.
+        state_of: Makes the hidden state at the beginning, for batch_size columns.
         name: Name of the text in errors.
     """
 
@@ -174,28 +190,34 @@ class TokenStream:
             remedy = f"got {len(tokens)}; lower batch_size or sequence_length"
             raise SettingsError(f"{name} must have at least {words}, {remedy}")
         self.position = 0
-        self.state = state_of(batch_size)
+        self._begin(state_of(batch_size))
+
+    @property
+    def state(self) -> Tensor:
+        """The hidden state before the next passage."""
+        return self.passage.next_state
 
     def next(self) -> tuple[Passage, Tensor]:
         """A passage and the words (B, T) that follow its words."""
         if self.position == self.batches_per_pass:
             self.position = 0
-            self.state = self.state_of(self.batch_size)
+            self._begin(self.state_of(self.batch_size))
         start = self.position * self.length
         window = self.columns[:, start : start + self.length + 1]
         self.position += 1
-        return Passage(window[:, :-1], self.state), window[:, 1:]
-
-    def carry(self, state: Tensor) -> None:
-        """Begin the next passage with this hidden state, detached from its graph."""
-        self.state = state.detach()
+        self.passage = Passage(window[:, :-1], self.state)
+        return self.passage, window[:, 1:]
 
     def state_dict(self) -> dict[str, Any]:
         return {"position": self.position, "state": self.state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.position = state["position"]
-        self.state = state["state"].to(self.columns.device)
+        self._begin(state["state"].to(self.columns.device))
+
+    def _begin(self, state: Tensor) -> None:
+        """Let the next passage begin with this hidden state."""
+        self.passage = Passage(self.columns[:, :0], state)
 
 
 def columns_of(tokens: Tensor, n_columns: int) -> Tensor:

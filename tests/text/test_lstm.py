@@ -3,11 +3,11 @@
 import pytest
 import torch
 from small_texts import small_network
-from torch import Tensor, nn
+from torch import nn
 
 from hba.text.config import DROPOUTS
 from hba.text.lstm import LstmLanguageModel
-from hba.text.reader import Passage, Prediction
+from hba.text.reader import Passage
 
 WIDTH = 4
 N_WORDS = 12
@@ -48,13 +48,14 @@ def some_passage(n_layers: int = 2, seed: int = 0) -> Passage:
 def check_against(
     reference: nn.LSTM,
     network: LstmLanguageModel,
-    prediction: Prediction,
-    x: Tensor,
-    state: Tensor,
+    passage: Passage,
 ) -> None:
-    states, (last, cell) = reference(x, (state[0].contiguous(), state[1].contiguous()))
+    prediction = network(passage)
+    x = network.embedding.weight[passage.tokens]
+    before = (passage.state[0].contiguous(), passage.state[1].contiguous())
+    states, (last, cell) = reference(x, before)
     torch.testing.assert_close(prediction.states, states)
-    torch.testing.assert_close(prediction.state, torch.stack([last, cell]))
+    torch.testing.assert_close(passage.last_state, torch.stack([last, cell]))
     torch.testing.assert_close(
         prediction.logits, states @ network.decoder.weight.T + network.decoder.bias
     )
@@ -67,14 +68,8 @@ def test_in_eval_mode_it_is_pytorchs_lstm(n_layers: int) -> None:
     for name in DROPOUTS:
         if hasattr(network, name):
             network.get_submodule(name).p = 0.5  # type: ignore[assignment]
+    check_against(pytorchs(network), network, passage)
     prediction = network(passage)
-    check_against(
-        pytorchs(network),
-        network,
-        prediction,
-        network.embedding.weight[passage.tokens],
-        passage.state,
-    )
     assert torch.equal(prediction.dropped, prediction.states)
 
 
@@ -95,13 +90,7 @@ def test_dropout_of_weights_and_hidden_states_acts_where_zeros_in_pytorchs_lstm_
     with torch.no_grad():
         for dropped_name in dropped:
             reference.get_parameter(dropped_name).zero_()
-    check_against(
-        reference,
-        network,
-        network(passage),
-        network.embedding.weight[passage.tokens],
-        passage.state,
-    )
+    check_against(reference, network, passage)
 
 
 def test_output_dropout_acts_behind_the_last_layer_not_on_what_is_carried() -> None:
@@ -109,9 +98,10 @@ def test_output_dropout_acts_behind_the_last_layer_not_on_what_is_carried() -> N
     passage = some_passage()
     network.output.p = 1.0
     prediction = network(passage)
-    expected = small_network().eval()(passage)
+    other_passage = some_passage()
+    expected = small_network().eval()(other_passage)
     assert torch.equal(prediction.states, expected.states)
-    assert torch.equal(prediction.state, expected.state)
+    assert torch.equal(passage.next_state, other_passage.next_state)
     assert not prediction.dropped.any()
     torch.testing.assert_close(
         prediction.logits, network.decoder.bias.expand(COLUMNS, LENGTH, -1)

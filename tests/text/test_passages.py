@@ -45,10 +45,22 @@ def test_passages_begin_with_the_state_left_before_and_passes_with_the_first() -
         first, _ = passages.next()
         assert torch.equal(first.state, counted_state(COLUMNS))
         left = torch.randn(2, 1, COLUMNS, 2)
-        passages.carry(left)
+        first.end_in(left)
         second, _ = passages.next()
         assert torch.equal(second.state, left)
-        passages.carry(left + 1)
+        second.end_in(left + 1)
+
+
+def test_only_the_first_network_that_reads_a_passage_decides_the_state_after_it() -> (
+    None
+):
+    passages = stream()
+    passage, _ = passages.next()
+    left = torch.randn(2, 1, COLUMNS, 2, requires_grad=True)
+    passage.end_in(left)
+    passage.end_in(left + 1)
+    assert torch.equal(passages.state, left)
+    assert not passages.state.requires_grad
 
 
 def test_a_text_must_have_a_passage_and_a_word_more_in_each_column() -> None:

@@ -26,7 +26,7 @@ def text(n_words: int) -> Tensor:
 
 def prediction_of(logits: Tensor) -> Prediction:
     nothing = torch.zeros(())
-    return Prediction(logits, nothing, nothing, nothing)
+    return Prediction(logits, nothing, nothing)
 
 
 def loss_word_by_word(n_words: int) -> float:
@@ -40,8 +40,9 @@ def loss_word_by_word(n_words: int) -> float:
     ):
         state = network.zero_state(1)
         for word, following in itertools.pairwise(column):
-            prediction = network(Passage(torch.tensor([[word]]), state))
-            state = prediction.state
+            passage = Passage(torch.tensor([[word]]), state)
+            prediction = network(passage)
+            state = passage.next_state
             logits = prediction.logits[0, 0].detach().double().numpy()
             losses.append(np.log(np.exp(logits).sum()) - logits[following])
     return float(np.mean(losses))

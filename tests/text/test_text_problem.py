@@ -99,7 +99,7 @@ def test_the_penalty_is_that_of_a_loop_with_values_of_its_own_for_each_column(
     ).tolist() == pytest.approx(expected)
     values_by_name = {"activation.alpha": alpha, "activation.beta": beta}
     values = torch.stack([values_by_name[name] for name in task.space.names], dim=1)
-    prediction = Prediction(torch.randn(3, 5, 12), states, dropped, torch.zeros(()))
+    prediction = Prediction(torch.randn(3, 5, 12), states, dropped)
     penalty = task.regularization.penalty(prediction, torch.zeros(3, 5), values)
     assert float(penalty) == pytest.approx(np.mean(expected))
     assert task.regularization.has_penalty
@@ -164,7 +164,6 @@ def test_tuned_weight_decay_is_the_same_training_in_a_search_and_behind_it(
         algorithm.train_step(task, state)
         passage, following = stream.next()
         prediction = network(passage)
-        stream.carry(prediction.state)
         optimizer.zero_grad()
         next_word_loss(prediction, following).backward()
         assert (

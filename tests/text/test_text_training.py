@@ -99,8 +99,9 @@ class WrittenOut:
         state = torch.zeros(2, 2, COLUMNS, 4)
         for number in range(PASSAGES):
             words = columns[:, LENGTH * number : LENGTH * (number + 1) + 1]
-            prediction = self.network(Passage(words[:, :-1], state))
-            state = prediction.state.detach()
+            passage = Passage(words[:, :-1], state)
+            prediction = self.network(passage)
+            state = passage.next_state
             loss = F.cross_entropy(
                 prediction.logits.reshape(-1, N_WORDS), words[:, 1:].reshape(-1)
             )
