@@ -17,7 +17,7 @@ from hba.config.presets import EVALUATION_PRESETS
 from hba.data.folder import files_in
 from hba.data.reading import SkippedFile, printable
 from hba.errors import DataError
-from hba.tasks import TASKS
+from hba.tasks import IMAGE_TASKS
 from hba.training.metrics import measure_batch_size
 from hba.training.trained_network import NETWORK_NAME
 from hba.utils.text import counted
@@ -199,7 +199,7 @@ def _cells(network: hba.TrainedNetwork, row: Tensor) -> tuple[str, str, str]:
         (network.classes[number], f"{row[number]:.3f}")
         for number in row.argsort(descending=True).tolist()
     ]
-    n_found = TASKS[network.info.task].n_answers(row)
+    n_found = IMAGE_TASKS[network.info.task].n_answers(row)
     names, values = zip(*ranked[:n_found], strict=True) if n_found else ((), ())
     return (
         ", ".join(names) or "-",

@@ -7,6 +7,7 @@ mean over normal noise of scale sigma, less tau sum_j log sigma_j.
 
 import math
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -48,7 +49,8 @@ def searched(**settings: Any) -> tuple[Any, Any, Any]:
         }
     )
     state.learner.hypernetwork = Answer()
-    object.__setattr__(problem, "loss_of", quadratic)
+    task = mock.Mock(loss=quadratic)
+    object.__setattr__(problem, "task", task)
     return algorithm_of(problem), problem, state
 
 

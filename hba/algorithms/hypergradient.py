@@ -283,7 +283,7 @@ def update_phi(
     training = TrainingBatch(
         learner.hypernetwork,
         augment,
-        problem.loss_of,
+        problem.task.loss,
         images,
         labels,
         lam_rows,
@@ -291,7 +291,7 @@ def update_phi(
     )
     loss, logits = RESPONSES[response](training)
     learner.update()
-    state.totals.add_training(loss, problem.error_share(logits, labels))
+    state.totals.add_training(loss, problem.task.error_share(logits, labels))
 
 
 def penalty_of(problem: SearchProblem, learner: HyperModel) -> Penalty | None:

@@ -233,7 +233,7 @@ class LambdaSteps(Algorithm):
         network.eval()
         inputs, labels = batch
         outputs = predict(problem.as_measured(inputs))
-        return problem.loss_of(outputs, labels)
+        return problem.task.loss(outputs, labels)
 
     def gradient(
         self, problem: SearchProblem, state: Any, *batches: Any

@@ -41,7 +41,6 @@ from hba.algorithms.update_schedule import UpdateSchedule
 from hba.config.training import CommonSearchConfig, NotNegative, Sharing
 from hba.data.config import Size
 from hba.errors import SettingsError
-from hba.tasks import task_of
 from hba.utils.settings import DefaultText
 
 PopulationSize = Annotated[
@@ -285,15 +284,14 @@ class Population(Exploring):
             0, (n_members, -1)
         )
         logits = learner.forward(inputs).flatten(0, 1)
-        learned = task_of(labels)
-        losses = learned.losses(logits, labels).unflatten(0, (n_members, -1))
+        losses = problem.task.losses(logits, labels).unflatten(0, (n_members, -1))
         losses = losses.mean(dim=1)
         learner.optimizer.zero_grad()
         # No loss depends on the weights of another member, so the gradient of the sum
         # is each member's own.
         losses.sum().backward()
         learner.update()
-        error = learned.error_share(logits, labels)
+        error = problem.task.error_share(logits, labels)
         state.totals.add_training(losses.detach().mean(), error)
 
 

@@ -21,7 +21,7 @@ from hba.policy.space import SearchSpace
 from hba.preprocessing import Preprocessing
 from hba.regularization.groups import Regularization
 from hba.schedule.mixing import Mixing
-from hba.tasks import task_of
+from hba.tasks import ImageTask, Task, task_of
 from hba.training.metrics import totals
 from hba.training.mixing import mix
 from hba.training.optim import Parameters, optimizer_for
@@ -29,16 +29,21 @@ from hba.utils.seeding import derived_seed, generator_for
 
 
 class SearchProblem:
-    """The interface between algorithms and data. A subclass defines the batches and the
-    loss.
+    """The interface between algorithms and data. A subclass defines the task and the
+    batches.
 
-    A batch is a pair of inputs, which have a length B, and labels. By default, the
-    network takes the inputs as they are, and its outputs are logits (B, classes).
+    A batch is a pair of inputs, which have a length B, and labels, whose meaning the
+    task knows. By default, the network takes the inputs as they are.
     """
 
     config: Any
     """The settings of the search, a CommonSearchConfig for images."""
     space: SearchSpace
+
+    @cached_property
+    def task(self) -> Task:
+        """What the labels mean: the loss and the error."""
+        raise NotImplementedError
 
     @property
     def device(self) -> torch.device:
@@ -102,14 +107,6 @@ class SearchProblem:
         """The network's input for a batch without augmentation."""
         return inputs
 
-    def loss_of(self, outputs: Any, labels: Tensor) -> Tensor:
-        """Mean loss () in nats."""
-        return task_of(labels).loss(outputs, labels)
-
-    def error_share(self, outputs: Any, labels: Tensor) -> Tensor:
-        """Share of wrong answers ()."""
-        return task_of(labels).error_share(outputs, labels)
-
     def validation_loss(self, predict: Callable[[Any], Any]) -> Tensor:
         """Mean loss () on all of D_V, on the device.
 
@@ -134,6 +131,10 @@ class ImageProblem(SearchProblem):
     """For each step of a draw, the numbers of the operations that can be used; None for
     all.
     """
+
+    @cached_property
+    def task(self) -> ImageTask:
+        return task_of(self.data.train.labels)
 
     @property
     def device(self) -> torch.device:

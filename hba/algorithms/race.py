@@ -75,7 +75,6 @@ from hba.errors import SettingsError
 from hba.models.resized import Resized
 from hba.operations.operation import SYMMETRY
 from hba.policy.space import SearchSpace
-from hba.tasks import task_of
 from hba.training.custom_network import CustomNetwork
 from hba.utils.seeding import default_generator_state, restore_default_generators
 from hba.utils.snapshot import restore, snapshot
@@ -410,7 +409,7 @@ class Race(Algorithm):
                 problem,
                 state,
                 leg,
-                task_of(labels).losses(calibrated(logits, labels), labels),
+                problem.task.losses(calibrated(logits, labels), labels),
                 state.totals.means()[0],
             )
 

@@ -29,24 +29,23 @@ from torch.autograd import forward_ad
 
 from hba.algorithms.rewards import forward_mode
 from hba.hypernet import HyperNetwork
+from hba.tasks import Outputs
 
 Augment = Callable[[Tensor, Tensor], Tensor]
 """Maps images (B, C, H, W) and a lambda for each (B, n) to the network's input."""
-Loss = Callable[[Any, Tensor], Tensor]
+Loss = Callable[[Outputs, Tensor], Tensor]
 """Maps the network's output and labels to the mean loss."""
-Penalty = Callable[[Tensor, Tensor, Tensor], Tensor]
+Penalty = Callable[[Outputs, Tensor, Tensor], Tensor]
 """Maps the network's output, labels, and a lambda for each image (B, n) to the penalty
 on the loss.
 """
 
 
-def in_each(function: Callable[[Tensor], Tensor], outputs: Any) -> Any:
-    """Apply a function to a network's output: a tensor, or each of a named tuple."""
-    return (
-        function(outputs)
-        if isinstance(outputs, Tensor)
-        else type(outputs)(*map(function, outputs))
-    )
+def map_outputs(function: Callable[[Tensor], Tensor], outputs: Outputs) -> Outputs:
+    """Apply a function to each tensor of a network's outputs."""
+    if isinstance(outputs, Tensor):
+        return function(outputs)
+    return type(outputs)(*map(function, outputs))
 
 
 @dataclass(frozen=True)
@@ -61,30 +60,30 @@ class TrainingBatch:
     lam_rows: Tensor
     penalty: Penalty | None = None
 
-    def penalized(self, loss: Tensor, logits: Any, lam_rows: Tensor) -> Tensor:
+    def penalized(self, loss: Tensor, logits: Outputs, lam_rows: Tensor) -> Tensor:
         return (
             loss
             if self.penalty is None
             else loss + self.penalty(logits, self.labels, lam_rows)
         )
 
-    def learn(self, lam: Tensor, lam_rows: Tensor) -> tuple[Tensor, Tensor]:
+    def learn(self, lam: Tensor, lam_rows: Tensor) -> tuple[Tensor, Outputs]:
         """Set the gradients of all of phi at lam, (n,) or one per image (B, n);
         lam_rows augments the images.
         """
         logits = self.hypernetwork(self.augment(self.images, lam_rows), lam)
         loss = self.loss_of(logits, self.labels)
         self.penalized(loss, logits, lam_rows).backward()
-        return loss.detach(), in_each(torch.Tensor.detach, logits)
+        return loss.detach(), map_outputs(torch.Tensor.detach, logits)
 
-    def learn_current(self) -> tuple[Tensor, Tensor]:
+    def learn_current(self) -> tuple[Tensor, Outputs]:
         """Set the gradients of w_0; at the center, those of Theta are 0. With one
         lambda, each layer runs only once.
         """
         center = self.hypernetwork.center
         return self.learn(center, center.expand_as(self.lam_rows))
 
-    def learn_response(self, logits: Any) -> None:
+    def learn_response(self, logits: Outputs) -> None:
         """Set the gradients of Theta, from the logits at lambda_0 + eps."""
         loss = self.penalized(self.loss_of(logits, self.labels), logits, self.lam_rows)
         parameters = self.hypernetwork.response_parameters()
@@ -96,14 +95,14 @@ class TrainingBatch:
             parameter.grad = gradient
 
 
-def joint(batch: TrainingBatch) -> tuple[Tensor, Tensor]:
+def joint(batch: TrainingBatch) -> tuple[Tensor, Outputs]:
     """The paper's eq. 2 and 4 (and Delta-STN's 2.5): all of phi from one loss, with a
     lambda for each image.
     """
     return batch.learn(batch.lam_rows, batch.lam_rows)
 
 
-def separate(batch: TrainingBatch) -> tuple[Tensor, Tensor]:
+def separate(batch: TrainingBatch) -> tuple[Tensor, Outputs]:
     """Delta-STN's eq. 3.9 and 3.10: w_0 from the loss at lambda_0, Theta from the loss
     at lambda_0 + eps.
     """
@@ -114,7 +113,7 @@ def separate(batch: TrainingBatch) -> tuple[Tensor, Tensor]:
     return current
 
 
-def linearized(batch: TrainingBatch) -> tuple[Tensor, Tensor]:
+def linearized(batch: TrainingBatch) -> tuple[Tensor, Outputs]:
     """Like `separate`, but Theta is learned in the network linearized at w_0
     (Delta-STN, eq. 3.11 to 3.13).
 
@@ -135,7 +134,7 @@ def linearized(batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         outputs = batch.hypernetwork.first_order(
             batch.augment(batch.images, batch.lam_rows), batch.lam_rows
         )
-        moved = in_each(first_order, outputs)
+        moved = map_outputs(first_order, outputs)
     batch.learn_response(moved)
     return current
 

@@ -27,7 +27,7 @@ from hba.data.leakage import ImageHash, Kind, all_hashes
 from hba.data.pool import Pool, Source
 from hba.data.reading import Levels, SkippedFile, printable
 from hba.errors import DataError, RunError
-from hba.tasks import TASKS, task_of
+from hba.tasks import IMAGE_TASKS, task_of
 from hba.utils.files import LOCK_NAME, read_text, reason_of, write_text
 
 Role = Literal["train", "val", "test"]
@@ -144,7 +144,7 @@ def _pool(
     hashes = np.array(
         _map_array(folder / f"{role}_identities.npy", "int64", (n_images, 2))
     )
-    label_layout = TASKS[description["task"]].stored(n_images, n_classes)
+    label_layout = IMAGE_TASKS[description["task"]].stored(n_images, n_classes)
     labels = np.array(_map_array(folder / f"{role}_labels.npy", *label_layout))
     items = CachedDataset(
         load,

@@ -24,7 +24,8 @@ from hba.regularization.groups import DROPOUT, WEIGHT_DECAY, check_dropouts
 from hba.schedule.library import load_policy
 from hba.schedule.recipes import RECIPE, RECIPES, of_torchvision
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import is_of_text, start_logits
+from hba.schedule.summary import start_logits, task_of_schedule
+from hba.tasks import ImageTask
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.custom_network import CustomNetwork
 from hba.training.trainer import network_of
@@ -230,8 +231,8 @@ def named_rows(
     """The schedule, or the function that makes the row, of each row by name; the
     schedule under evaluation is first.
 
-    Raises SettingsError for two rows with one name, for a schedule of language models,
-    and for anything else.
+    Raises SettingsError for two rows with one name, for a schedule of another task, and
+    for anything else.
     """
     others = words(against)
     if not isinstance(others, Iterable):
@@ -256,13 +257,19 @@ def named_rows(
                 f"two rows would be called {name!r}; give each its own file name or"
                 " `name`"
             )
-        if isinstance(row, Schedule) and is_of_text(row):
-            raise SettingsError(
-                f"the row {name} is for language models; train these with hba"
-                " evaluate-text"
-            )
+        if isinstance(row, Schedule):
+            _check_is_for_images(name, row)
         rows[name] = row
     return rows
+
+
+def _check_is_for_images(name: str, schedule: Schedule) -> None:
+    task = task_of_schedule(schedule)
+    if not isinstance(task, ImageTask):
+        raise SettingsError(
+            f"the row {name} is for the task {task.name}, not for images; evaluate it"
+            f" with hba {task.evaluate_command}"
+        )
 
 
 def _named_row(other: Baseline, number: int) -> tuple[str, Schedule | Make]:

@@ -229,7 +229,7 @@ class ImageSearchContext(SearchContext):
         data = self.problem.data
         notes = (
             *data.facts,
-            task_of(data.train.labels).note,
+            self.problem.task.note,
             *self.start_notes,
             None if self.problem.space.has_stages else config.baseline_note(),
             *common.pop("notes"),
@@ -254,7 +254,7 @@ class ImageSearchContext(SearchContext):
     def provenance(self) -> dict[str, Any]:
         config = self.config
         data = self.problem.data
-        error = task_of(self.problem.data.train.labels).error
+        error = self.problem.task.error
         mean, std = config.colors_of_network() or (None, None)
         weights = {"sha256": self.identity.get(PRETRAINED), "mean": mean, "std": std}
         return {

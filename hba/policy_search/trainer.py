@@ -320,6 +320,7 @@ class SearchTrainer:
         }
         return {
             "algorithm": config.algorithm.name,
+            "task": self.context.problem.task.name,
             **self.context.provenance(),
             **config.algorithm.findings(self.context.problem, state),
             **({"legs": [list(leg) for leg in legs]} if legs else {}),

@@ -18,7 +18,8 @@ from hba.errors import SettingsError
 from hba.hypernet.dropout import DROPOUTS, RatedDropout
 from hba.preprocessing import uniform_draws
 from hba.regularization.regularizer import Hyperparameter, Place, Regularizer
-from hba.tasks import MixedLabels, task_of
+from hba.tasks import IMAGE_TASKS, TASKS, Language, MixedLabels, Outputs, task_of
+from hba.tasks.language import activation
 from hba.tasks.mixed_labels import mean_over_labels
 from hba.utils.text import unknown
 
@@ -130,37 +131,19 @@ def input_dropout(
     return images.masked_fill(dropped, 0) / kept_share.to(images.dtype)
 
 
-def activation(
-    states: Tensor, dropped: Tensor, *, alpha: Tensor, beta: Tensor
-) -> Tensor:
-    """Activation regularization, and its temporal kind, of each column of a passage.
-
-    It is the mean square of the activations after dropout, and of the change of the
-    states from word to word. Ref: Merity et al. 2017, with the same means of squares;
-    STN (MacKay et al. 2019), eq. 63 and 64, prints norms.
-
-    Args:
-        states: States (B, T, H) of the last layer, T at least 2.
-        dropped: The same states after dropout (B, T, H).
-        alpha: Factor (B,) of the mean square of `dropped`.
-        beta: Factor (B,) of the mean square of the change of the states.
-
-    Returns:
-        The terms (B,).
-    """
-    moved = states[:, 1:] - states[:, :-1]
-    return alpha * dropped.square().mean(dim=(1, 2)) + beta * moved.square().mean(
-        dim=(1, 2)
-    )
-
-
 _ACTIVATION = tuple(
     Hyperparameter(f"activation.{name}", 0, 4, 0.05) for name in ("alpha", "beta")
 )
 """STN, section 4.2."""
 _BUILT_IN = (
-    Regularizer(DROPOUT, (), "network"),
-    Regularizer(WEIGHT_DECAY, (weight_decay_hyperparameter(5e-4),), "network"),
+    Regularizer(DROPOUT, (), "network", tasks=tuple(TASKS)),
+    Regularizer("activation", _ACTIVATION, "loss", activation, (Language.name,)),
+    Regularizer(
+        WEIGHT_DECAY,
+        (weight_decay_hyperparameter(5e-4),),
+        "network",
+        tasks=tuple(TASKS),
+    ),
     Regularizer(
         "label_smoothing",
         (Hyperparameter("label_smoothing", 0, 0.5, 0.05),),
@@ -173,7 +156,6 @@ _BUILT_IN = (
         "inputs",
         input_dropout,
     ),
-    Regularizer("activation", _ACTIVATION, "states", activation),
 )
 REGULARIZERS = {regularizer.name: regularizer for regularizer in _BUILT_IN}
 """By name; registered ones come last."""
@@ -217,18 +199,18 @@ def find_regularizer(name: str) -> Regularizer:
     return REGULARIZERS[name]
 
 
-def tunable() -> tuple[str, ...]:
-    """The names that `tune` accepts in a search on images: all regularizers that need
-    no recurrent network.
-    """
-    return (
-        AUGMENTATION,
-        *(
-            regularizer.tuned_as
-            for regularizer in REGULARIZERS.values()
-            if regularizer.place != "states"
-        ),
+def tunable_in(tasks: Collection[str]) -> tuple[str, ...]:
+    """The names in `tune` of all regularizers for any of the named tasks."""
+    return tuple(
+        regularizer.tuned_as
+        for regularizer in REGULARIZERS.values()
+        if not {*tasks}.isdisjoint(regularizer.tasks)
     )
+
+
+def tunable() -> tuple[str, ...]:
+    """The names that `tune` accepts in a search on images."""
+    return (AUGMENTATION, *tunable_in(IMAGE_TASKS))
 
 
 def check_tune(
@@ -366,31 +348,24 @@ class Regularization:
         return images
 
     def penalty(
-        self, outputs: Any, labels: Tensor | MixedLabels, values: Tensor
+        self, outputs: Outputs, labels: Tensor | MixedLabels, values: Tensor
     ) -> Tensor:
         """The mean () over the images of all terms of the loss, except weight decay.
 
         Args:
-            outputs: Logits, or the outputs of a recurrent network with its states.
+            outputs: Outputs of the network.
             labels: Labels of the images.
             values: Values of all hyperparameters, in natural units.
         """
-        n_examples = len(labels)
         penalties = [
             mean_over_labels(partial(regularizer, outputs, **own_values), labels)
-            for regularizer, own_values in self._at("loss", values, n_examples)
-        ]
-        penalties += [
-            regularizer(outputs.states, outputs.dropped, **own_values)
-            for regularizer, own_values in self._at("states", values, n_examples)
+            for regularizer, own_values in self._at("loss", values, len(labels))
         ]
         return sum((penalty.mean() for penalty in penalties), values.new_zeros(()))
 
     @property
     def has_penalty(self) -> bool:
-        return any(
-            find_regularizer(name).place in ("loss", "states") for name in self.members
-        )
+        return any(find_regularizer(name).place == "loss" for name in self.members)
 
     def give(
         self, network: nn.Module, optimizer: Optimizer | None, row: Mapping[str, float]

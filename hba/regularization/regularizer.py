@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from hba.errors import SettingsError
+from hba.tasks import IMAGE_TASKS, TASKS
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Place = Literal["inputs", "network", "loss", "states"]
+Place = Literal["inputs", "network", "loss"]
 LARGEST_LOGIT = 5.0
 """Largest absolute logit of an initial value: one at an end of its range would hardly
 move.
@@ -95,10 +96,6 @@ class Regularizer:
                                                         standardized
     loss     f(logits, labels, **values) -> (B,) or ()  the training loss, to which its
                                                         mean is added
-    states   f(states, dropped, **values) -> (B,)       the same, with the states
-                                                        (B, T, H) of a recurrent network
-                                                        after its last layer, before and
-                                                        after dropout
     network  none                                       the network (dropout,
                                                         weight_decay; built-in only)
     """
@@ -113,6 +110,10 @@ class Regularizer:
     """The function in the table. `values` has, by own name, one number for each image
     (B,), in natural units, on the device.
     """
+    tasks: tuple[str, ...] = tuple(IMAGE_TASKS)
+    """Names of the tasks that can tune it, in `hba.tasks.TASKS`. The function gets the
+    inputs, or the outputs and labels, of these tasks.
+    """
 
     def __post_init__(self) -> None:
         names = [hyperparameter.name for hyperparameter in self.hyperparameters]
@@ -122,14 +123,17 @@ class Regularizer:
         is_placed = self.place in get_args(Place) and (self.place == "network") == (
             self.function is None
         )
-        if not (is_named and is_placed and len(set(names)) == len(names)):
+        is_tunable = bool(self.tasks) and {*self.tasks} <= TASKS.keys()
+        if not (
+            is_named and is_placed and is_tunable and len(set(names)) == len(names)
+        ):
             rule = (
                 "a name in one word, hyperparameters with different names <name>.<own"
-                " name>, a function and a place"
+                " name>, a function, a place"
             )
             raise SettingsError(
-                f"a regularizer must have {rule} of {', '.join(get_args(Place))}, got"
-                f" {self}"
+                f"a regularizer must have {rule} of {', '.join(get_args(Place))}, and"
+                f" tasks of {', '.join(TASKS)}, got {self}"
             )
 
     def __call__(self, *arguments: Any, **values: Any) -> Tensor:

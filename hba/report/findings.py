@@ -16,11 +16,11 @@ from hba.results.provenance import error_definition, network_measured
 from hba.results.tables import Table, share_of
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import (
-    is_of_text,
     key_epochs,
     reach,
     summarize,
     summarize_regularizers,
+    task_of_schedule,
 )
 from hba.utils.text import counted, percent
 
@@ -29,10 +29,8 @@ def evaluation_words(policy: Path, schedule: Schedule) -> list[str]:
     """The command that evaluates a schedule. Trainings have no validation loss for a
     plateau, so steps replace it.
     """
-    if is_of_text(schedule):
-        return ["hba", "evaluate-text", str(policy)]
     settings = schedule.provenance.get("settings")
-    words = ["hba", "evaluate", str(policy)]
+    words = ["hba", task_of_schedule(schedule).evaluate_command, str(policy)]
     is_plateau = (
         isinstance(settings, Mapping)
         and settings.get("learning_rate_schedule") == PLATEAU

@@ -31,7 +31,7 @@ from hba.results.run import (
 )
 from hba.schedule.pictures import panels
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import is_of_text, reach
+from hba.schedule.summary import reach, task_of_schedule
 from hba.utils.devices import VERSION
 from hba.utils.files import reason_of, run_of, write_text
 from hba.utils.text import count_of, counted, duration, first_of, number_of
@@ -281,7 +281,6 @@ def _policy_part(
             else ""
         ),
         "lines": findings.schedule_lines(schedule),
-        "is_of_text": is_of_text(schedule),
     }
 
 
@@ -319,13 +318,11 @@ def _commands(run: Run) -> Iterator[tuple[str, str]]:
             )
             yield "Next, see whether it helps", shlex.join(words)
         has_own_parts = "your own" in run.search.settings.values()
-        cannot_repeat = has_own_parts or is_of_text(run.search.schedule)
-        if run.search.settings and not cannot_repeat:
+        command = task_of_schedule(run.search.schedule).repeat_command
+        if run.search.settings and command is not None and not has_own_parts:
             yield (
                 "The search again",
-                shlex.join(
-                    ["hba", "search", "--config", CONFIG_NAME, "--out", "again"]
-                ),
+                shlex.join(["hba", command, "--config", CONFIG_NAME, "--out", "again"]),
             )
     if run.results is not None and run.results.own_network is None:
         others = ",".join(row.name for row in run.results.rows[1:])

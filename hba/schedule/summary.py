@@ -35,6 +35,7 @@ from hba.policy.spaces import SPACES, of_row, randaugment, started
 from hba.regularization.groups import find_regularizer
 from hba.regularization.regularizer import Hyperparameter
 from hba.schedule.schedule import Schedule
+from hba.tasks import TASKS, Classification, Task
 from hba.utils.text import first_of, number_of
 
 
@@ -271,15 +272,16 @@ def summarize_regularizers(schedule: Schedule) -> tuple[RegularizerSummary, ...]
     )
 
 
-def is_of_text(schedule: Schedule) -> bool:
-    """Whether a search on text found it, or it tunes regularizers that only language
-    models have.
+def task_of_schedule(schedule: Schedule) -> Task:
+    """The task of the search that found a schedule, or of a regularizer that this task
+    does not have. A schedule of unknown origin is for images.
     """
-    own = (
-        find_regularizer(one.group).place == "states"
-        for one in schedule.space.regularizers
-    )
-    return "vocabulary_size" in schedule.provenance or any(own)
+    task = TASKS.get(str(schedule.provenance.get("task")), TASKS[Classification.name])
+    for hyperparameter in schedule.space.regularizers:
+        tasks = find_regularizer(hyperparameter.group).tasks
+        if task.name not in tasks:
+            return TASKS[tasks[0]]
+    return task
 
 
 def left_out(space: SearchSpace) -> str:

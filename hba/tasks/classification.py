@@ -10,16 +10,16 @@ from torch import Tensor
 
 from hba.tasks.linear import ridge_classifier
 from hba.tasks.mixed_labels import MixedLabels
-from hba.tasks.task import LinearLayer, Task, TaskName
+from hba.tasks.task import ImageTask, ImageTaskName, LinearLayer
 
 SCORE_OF_UNKNOWN = -10.0
 """Output of a linear layer for a class without training images."""
 
 
-class Classification(Task):
+class Classification(ImageTask):
     """One class for each image: labels int64 (N,), outputs logits (N, classes)."""
 
-    name: ClassVar[TaskName] = "classification"
+    name: ClassVar[ImageTaskName] = "classification"
 
     def has_form(self, labels: Tensor | np.ndarray) -> bool:
         return labels.ndim == 1

@@ -9,21 +9,21 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hba.tasks.linear import ridge_classifier
-from hba.tasks.task import LinearLayer, Task, TaskName
+from hba.tasks.task import ImageTask, ImageTaskName, LinearLayer
 from hba.utils.devices import exact_device
 
 LIKELY = 0.5
 """Probability from which on a label is an answer."""
 
 
-class MultiLabel(Task):
+class MultiLabel(ImageTask):
     """Any number of labels for each image.
 
     Labels are bool (N, classes), and outputs logits (N, classes), each of which tells
     how likely one label is.
     """
 
-    name: ClassVar[TaskName] = "multi-label"
+    name: ClassVar[ImageTaskName] = "multi-label"
     error: ClassVar[str | None] = (
         "100 minus the mean average precision over the classes that have a positive"
     )

@@ -10,25 +10,62 @@ from torch import Tensor
 
 from hba.tasks.mixed_labels import MixedLabels, mean_over_labels
 
-TaskName = Literal["classification", "multi-label"]
-"""Names of the tasks in files."""
+Outputs = Any
+"""What a network returns: a tensor, such as logits (B, classes), or a named tuple of
+tensors.
+"""
+ImageTaskName = Literal["classification", "multi-label"]
+"""Names of the tasks on images in files."""
 LinearLayer = Callable[[np.ndarray], Tensor]
 """Maps features (N, n) to outputs (N, classes)."""
 
 
 class Task(ABC):
-    """What the labels of images mean. It has no state, so one instance serves all data.
+    """What the labels of a training mean: its loss and its error. It has no state, so
+    one instance serves all data.
 
-    Outputs are those of the network, such as logits (B, classes). Labels are those of a
-    batch or of a data set, with one entry for each image.
+    Labels are those of a batch or of a data set, with one entry for each example.
     """
 
-    name: ClassVar[TaskName]
+    name: ClassVar[str]
     """Its name in files."""
     error: ClassVar[str | None] = None
     """Definition of the error in per cent; None for the share of wrong answers."""
     note: ClassVar[str | None] = None
     """A sentence for the user that defines loss and error; None if they need none."""
+    evaluate_command: ClassVar[str] = "evaluate"
+    """The command that evaluates a schedule."""
+    repeat_command: ClassVar[str | None] = "search"
+    """The command that repeats a search from its config.json; None if there is none."""
+
+    def loss(self, outputs: Outputs, labels: Tensor | MixedLabels) -> Tensor:
+        """The mean loss () in nats."""
+        return self.losses(outputs, labels).mean()
+
+    def losses(self, outputs: Outputs, labels: Tensor | MixedLabels) -> Tensor:
+        """The loss of each example (B,) in nats."""
+        return mean_over_labels(partial(self.losses_of_labels, outputs), labels)
+
+    def error_share(self, outputs: Outputs, labels: Tensor | MixedLabels) -> Tensor:
+        """The error () in [0, 1]; of mixed labels, that for the labels of the examples
+        themselves.
+        """
+        unmixed = labels.labels if isinstance(labels, MixedLabels) else labels
+        return self.error_of_labels(outputs, unmixed)
+
+    @abstractmethod
+    def losses_of_labels(self, outputs: Outputs, labels: Tensor) -> Tensor:
+        """The loss of each example (B,) in nats, for labels that are not mixed."""
+
+    @abstractmethod
+    def error_of_labels(self, outputs: Outputs, labels: Tensor) -> Tensor:
+        """The error () in [0, 1], for labels that are not mixed."""
+
+
+class ImageTask(Task):
+    """What the labels of images mean, and how they are stored, split and shown."""
+
+    name: ClassVar[ImageTaskName]
     noun: ClassVar[str] = "classes"
     """What the names of the classes are called in sentences."""
     error_is_mean: ClassVar[bool] = True
@@ -45,45 +82,22 @@ class Task(ABC):
     def stored(self, n_images: int, n_classes: int) -> tuple[str, tuple[int, ...]]:
         """The data type and the shape of labels in a file."""
 
-    # Training
-
-    def loss(self, outputs: Any, labels: Tensor | MixedLabels) -> Tensor:
-        """The mean loss () in nats."""
-        return self.losses(outputs, labels).mean()
-
-    def losses(self, outputs: Any, labels: Tensor | MixedLabels) -> Tensor:
-        """The loss of each image (B,) in nats."""
-        return mean_over_labels(partial(self.losses_of_labels, outputs), labels)
-
-    def error_share(self, outputs: Any, labels: Tensor | MixedLabels) -> Tensor:
-        """The error () in [0, 1]; of mixed labels, that for the images' own labels."""
-        unmixed = labels.labels if isinstance(labels, MixedLabels) else labels
-        return self.error_of_labels(outputs, unmixed)
-
     @abstractmethod
-    def losses_of_labels(self, outputs: Any, labels: Tensor) -> Tensor:
-        """The loss of each image (B,) in nats, for labels that are not mixed."""
-
-    @abstractmethod
-    def error_of_labels(self, outputs: Any, labels: Tensor) -> Tensor:
-        """The error () in [0, 1], for labels that are not mixed."""
-
-    @abstractmethod
-    def smoothing(self, outputs: Any, labels: Tensor) -> Tensor:
+    def smoothing(self, outputs: Outputs, labels: Tensor) -> Tensor:
         """The loss of even targets minus that of the labels, for each image (B,)."""
 
     # Measuring
 
-    def loss_sum(self, outputs: Any, labels: Tensor) -> Tensor:
+    def loss_sum(self, outputs: Outputs, labels: Tensor) -> Tensor:
         """The sum () of the losses in nats."""
         return self.losses(outputs, labels).sum()
 
-    def wrong(self, outputs: Any, labels: Tensor) -> Tensor:
+    def wrong(self, outputs: Outputs, labels: Tensor) -> Tensor:
         """Which images are answered wrongly, bool (B,), if there is one answer each."""
         raise NotImplementedError
 
     @abstractmethod
-    def probabilities(self, outputs: Any) -> Tensor:
+    def probabilities(self, outputs: Outputs) -> Tensor:
         """The probability of each class, (N, classes)."""
 
     @abstractmethod
@@ -93,7 +107,7 @@ class Task(ABC):
     # Symmetries: how much a network has learned, and what a move of images costs
 
     @abstractmethod
-    def doubts(self, outputs: Any, labels: Tensor) -> Tensor:
+    def doubts(self, outputs: Outputs, labels: Tensor) -> Tensor:
         """The distance of probabilities and labels of each image (N,), in [0, 1]."""
 
     @abstractmethod

@@ -20,7 +20,8 @@ from hba.algorithms.lambda_steps import AtLeastZero
 from hba.config.training import PLATEAU, DeviceName, NotNegative, Positive, Words
 from hba.data.config import Seed, Size
 from hba.policy_search.config import AlgorithmConfig
-from hba.regularization.groups import DROPOUT, REGULARIZERS, WEIGHT_DECAY, check_tune
+from hba.regularization.groups import DROPOUT, check_tune, tunable_in
+from hba.tasks import Language
 from hba.utils.settings import Settings
 
 AtLeastTwo = Annotated[int, Field(ge=2)]
@@ -31,12 +32,7 @@ DROPOUTS = ("words", "input", HIDDEN, "output", "weights")
 
 def tunable() -> tuple[str, ...]:
     """What `tune` may name in a search on text."""
-    of_states = [
-        regularizer.tuned_as
-        for regularizer in REGULARIZERS.values()
-        if regularizer.place == "states"
-    ]
-    return (DROPOUT, *of_states, WEIGHT_DECAY.replace("_", "-"))
+    return tunable_in((Language.name,))
 
 
 class TextStn(SelfTuning):
@@ -45,6 +41,7 @@ class TextStn(SelfTuning):
     """
 
     name: ClassVar[str] = "stn"
+    tasks: ClassVar[tuple[str, ...]] = (Language.name,)
     sigma: NotNegative = 1.0
     sigma_entropy: Entropy | None = None
     warm_up_epochs: AtLeastZero = 1
@@ -57,6 +54,7 @@ class TextDeltaStn(DeltaSelfTuning):
     """
 
     name: ClassVar[str] = "delta-stn"
+    tasks: ClassVar[tuple[str, ...]] = (Language.name,)
     warm_up_epochs: AtLeastZero = 1
 
 

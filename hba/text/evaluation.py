@@ -21,6 +21,7 @@ from hba.results.evaluation import RESULTS_NAME, mean_of, std_of
 from hba.results.statistics import PairedDifference
 from hba.schedule.library import load_policy
 from hba.schedule.schedule import Schedule
+from hba.tasks import Language
 from hba.text.config import (
     DROPOUTS,
     HIDDEN,
@@ -28,7 +29,7 @@ from hba.text.config import (
     TextTrainingConfig,
     tunable,
 )
-from hba.text.lstm import in_words, measured_loss, next_word_loss, perplexity
+from hba.text.lstm import in_words, measured_loss, perplexity
 from hba.text.problem import network_of, optimizer_of
 from hba.text.reader import FILES, Corpus, TokenStream
 from hba.training.augmentation import ScheduleAugmentation
@@ -168,6 +169,7 @@ def train(
     Raises:
         DivergedError: For a loss that is not finite.
     """
+    task = Language()
     device = tokens["train"].device
     length = config.sequence_length
     by_epoch = ScheduleAugmentation(schedule).regularization_by_epoch(
@@ -190,7 +192,7 @@ def train(
             for _ in range(stream.batches_per_pass):
                 passage, following = stream.next()
                 prediction = network(passage)
-                loss = next_word_loss(prediction, following) + regularization.penalty(
+                loss = task.loss(prediction, following) + regularization.penalty(
                     prediction, following, values
                 )
                 optimizer.zero_grad()

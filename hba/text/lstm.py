@@ -22,7 +22,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from hba.hypernet.dropout import RatedDropout, scaled_mask
-from hba.text.reader import Passage, Prediction, columns_of
+from hba.tasks.language import Prediction
+from hba.text.reader import Passage, columns_of
 
 MEASURE_COLUMNS = 10
 """Number of columns in which a text is measured in parallel. Each begins with a zero
@@ -174,11 +175,6 @@ class LstmLanguageModel(nn.Module):
         return torch.zeros(
             2, self.n_layers, n_columns, self.width, device=self.embedding.weight.device
         )
-
-
-def next_word_loss(prediction: Prediction, following: Tensor) -> Tensor:
-    """Mean cross entropy () in nats of the words (B, T) that follow."""
-    return F.cross_entropy(prediction.logits.flatten(0, 1), following.flatten())
 
 
 @torch.no_grad()

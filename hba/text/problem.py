@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -28,15 +29,15 @@ from hba.policy_search.config import from_config
 from hba.policy_search.context import Metrics, SearchContext, identity_of_space
 from hba.policy_search.trainer import SearchTrainer
 from hba.regularization.groups import hyperparameters_of
+from hba.tasks import Language
 from hba.text.config import TextSearchConfig, TextTrainingConfig
 from hba.text.lstm import (
     LstmLanguageModel,
     in_words,
     measured_loss,
-    next_word_loss,
     perplexity,
 )
-from hba.text.reader import FILES, Corpus, Prediction, TokenStream
+from hba.text.reader import FILES, Corpus, TokenStream
 from hba.training.optim import Parameters, Plateau
 from hba.utils.devices import explained_memory_errors, find_device, own_state
 from hba.utils.files import resumes, run_lock
@@ -145,6 +146,10 @@ class TextProblem(SearchProblem):
         tokens = {name: words.to(device) for name, words in corpus.tokens.items()}
         return TextProblem(config, space, tokens, network)
 
+    @cached_property
+    def task(self) -> Language:
+        return Language()
+
     @property
     def device(self) -> torch.device:
         return self.tokens["train"].device
@@ -160,13 +165,6 @@ class TextProblem(SearchProblem):
             if getattr(self.network.get_submodule(name), "of_batch", False):
                 drawn[:, column] = drawn[0, column]
         return drawn
-
-    def loss_of(self, prediction: Prediction, following: Tensor) -> Tensor:
-        return next_word_loss(prediction, following)
-
-    def error_share(self, prediction: Prediction, following: Tensor) -> Tensor:
-        """Share () of words that are not the likeliest next one."""
-        return (prediction.logits.argmax(2) != following).float().mean()
 
     def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
         """The response is clipped together with the current weights if both learn from

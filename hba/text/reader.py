@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -141,17 +141,6 @@ class Passage:
 
     def __len__(self) -> int:
         return len(self.tokens)
-
-
-class Prediction(NamedTuple):
-    """What a language model predicts for a passage."""
-
-    logits: Tensor
-    """Logits (B, T, V) of the words."""
-    states: Tensor
-    """States (B, T, H) of the last layer."""
-    dropped: Tensor
-    """The same after dropout."""
 
 
 class TokenStream:

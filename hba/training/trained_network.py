@@ -27,8 +27,8 @@ from hba.data.reading import fitted, printable, read_image
 from hba.errors import DataError, HbaWarning, RunError, SettingsError
 from hba.preprocessing import Baseline, Preprocessing
 from hba.schedule.file import problem_of
-from hba.tasks import TASKS, task_of
-from hba.tasks.task import TaskName
+from hba.tasks import IMAGE_TASKS, task_of
+from hba.tasks.task import ImageTaskName
 from hba.training.custom_network import CustomNetwork, Given
 from hba.training.metrics import Measured, measure_batch_size
 from hba.utils.devices import VERSION, version_of
@@ -67,7 +67,7 @@ class NetworkInfo(pydantic.BaseModel, frozen=True):
     """By channel, in [0, 1]."""
     std: tuple[float, ...]
     """By channel, in [0, 1]."""
-    task: TaskName
+    task: ImageTaskName
     levels: tuple[float, float] | None
     """As in the settings."""
     test_error_percent: float
@@ -323,7 +323,7 @@ class TrainedNetwork:
         logits = torch.cat(
             [torch.zeros(0, len(self.classes)), *map(self.module, batches)]
         )
-        return TASKS[self.info.task].probabilities(logits)
+        return IMAGE_TASKS[self.info.task].probabilities(logits)
 
     def _read(self, image: Any) -> Tensor:
         """One image as a batch of one."""

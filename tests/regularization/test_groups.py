@@ -20,12 +20,13 @@ from hba.regularization.groups import (
     tunable,
 )
 from hba.regularization.regularizer import Hyperparameter, Regularizer
+from hba.tasks import IMAGE_TASKS
 
 
 def test_the_documentation_has_all_regularizers_of_images() -> None:
     text = text_of("docs/regularization.md")
     for regularizer in REGULARIZERS.values():
-        if regularizer.place != "states":
+        if not IMAGE_TASKS.keys().isdisjoint(regularizer.tasks):
             assert f"`{regularizer.tuned_as}`" in text
             for one in regularizer.hyperparameters:
                 assert f"`{one.name}` | {one.low:g} to {one.high:g}" in text

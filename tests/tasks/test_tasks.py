@@ -10,7 +10,14 @@ import torch.nn.functional as F
 from sklearn.metrics import accuracy_score, average_precision_score
 from torch import Tensor
 
-from hba.tasks import TASKS, Classification, MixedLabels, MultiLabel, Task, task_of
+from hba.tasks import (
+    IMAGE_TASKS,
+    Classification,
+    ImageTask,
+    MixedLabels,
+    MultiLabel,
+    task_of,
+)
 
 N_CLASSES = 4
 N_IMAGES = 40
@@ -62,14 +69,14 @@ EXAMPLES = {
 }
 
 
-@pytest.fixture(params=TASKS)
+@pytest.fixture(params=IMAGE_TASKS)
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
-def task(name: str) -> Task:
-    return TASKS[name]
+def task(name: str) -> ImageTask:
+    return IMAGE_TASKS[name]
 
 
 @pytest.fixture
@@ -83,7 +90,7 @@ def logits() -> Tensor:
     return torch.randn(size, generator=seeded(1), dtype=torch.float64)
 
 
-def test_the_form_of_labels_chooses_the_task(task: Task, example: Example) -> None:
+def test_the_form_of_labels_chooses_the_task(task: ImageTask, example: Example) -> None:
     assert task_of(example.labels) is task
     assert task_of(example.labels.numpy()) is task
     dtype, shape = task.stored(N_IMAGES, N_CLASSES)
@@ -96,7 +103,7 @@ def test_the_form_of_labels_chooses_the_task(task: Task, example: Example) -> No
 
 
 def test_losses_and_errors_are_those_of_libraries(
-    task: Task, example: Example, logits: Tensor
+    task: ImageTask, example: Example, logits: Tensor
 ) -> None:
     labels = example.labels
     losses = example.losses(logits, labels)
@@ -111,7 +118,7 @@ def test_losses_and_errors_are_those_of_libraries(
 
 
 def test_the_loss_of_mixed_labels_weights_both(
-    task: Task, example: Example, logits: Tensor
+    task: ImageTask, example: Example, logits: Tensor
 ) -> None:
     labels = example.labels
     partners = labels.roll(1, 0)
@@ -127,7 +134,7 @@ def test_the_loss_of_mixed_labels_weights_both(
 
 
 def test_smoothing_is_that_of_pytorch(
-    task: Task, example: Example, logits: Tensor
+    task: ImageTask, example: Example, logits: Tensor
 ) -> None:
     smoothing = 0.3
     labels = example.labels
@@ -137,7 +144,7 @@ def test_smoothing_is_that_of_pytorch(
 
 
 def test_doubts_are_those_of_who_guesses_and_of_who_knows(
-    task: Task, example: Example
+    task: ImageTask, example: Example
 ) -> None:
     labels = example.labels
     members = task.members(labels).bool()
@@ -151,7 +158,7 @@ def test_doubts_are_those_of_who_guesses_and_of_who_knows(
 
 
 def test_the_error_of_guessing_is_that_of_one_answer_for_all(
-    task: Task, example: Example
+    task: ImageTask, example: Example
 ) -> None:
     labels = example.labels
     shares = task.members(labels).double().mean(1)
@@ -159,7 +166,7 @@ def test_the_error_of_guessing_is_that_of_one_answer_for_all(
     assert float(task.guessing_error(labels)) == pytest.approx(float(expected))
 
 
-def test_classes_are_counted_kept_and_found(task: Task, example: Example) -> None:
+def test_classes_are_counted_kept_and_found(task: ImageTask, example: Example) -> None:
     labels = example.labels
     members = task.members(labels).bool().numpy()
     counts = task.counts(labels.numpy(), N_CLASSES)
@@ -182,7 +189,9 @@ def test_answers_are_the_likeliest_class_or_all_likely_labels() -> None:
     assert several.n_answers(several.probabilities(logits)[0]) == 2
 
 
-def test_a_linear_layer_separates_what_is_linear(task: Task, example: Example) -> None:
+def test_a_linear_layer_separates_what_is_linear(
+    task: ImageTask, example: Example
+) -> None:
     random = np.random.default_rng(0)
     members = task.members(example.labels).numpy()
     features = 4.0 * members.T + random.normal(size=(N_IMAGES, N_CLASSES))

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,12 +9,12 @@ import torch
 from small_texts import small_network
 from torch import Tensor
 
-from hba.text.lstm import MEASURE_COLUMNS, measured_loss, next_word_loss, perplexity
-from hba.text.problem import TextProblem
-from hba.text.reader import Passage, Prediction
+from hba.tasks import Language
+from hba.tasks.language import Prediction
+from hba.text.lstm import MEASURE_COLUMNS, measured_loss, perplexity
+from hba.text.reader import Passage
 
 N_WORDS = 12
-TASK: Any = None
 
 
 def text(n_words: int) -> Tensor:
@@ -72,12 +71,13 @@ def test_loss_and_error_are_means_over_all_words_of_all_columns() -> None:
         for numbers, word in zip(row, words, strict=True):
             losses.append(-math.log(np.exp(numbers[word]) / np.exp(numbers).sum()))
             errors.append(numbers.argmax() != word)
-    assert float(next_word_loss(prediction_of(logits), following)) == pytest.approx(
-        np.mean(losses)
-    )
-    assert float(
-        TextProblem.error_share(TASK, prediction_of(logits), following)
-    ) == pytest.approx(np.mean(errors))
+    task = Language()
+    prediction = prediction_of(logits)
+    assert float(task.loss(prediction, following)) == pytest.approx(np.mean(losses))
+    of_columns = task.losses(prediction, following)
+    assert of_columns.tolist() == pytest.approx(np.reshape(losses, (3, 4)).mean(axis=1))
+    error = float(task.error_share(prediction, following))
+    assert error == pytest.approx(np.mean(errors))
 
 
 def test_perplexity_is_the_exponential_and_stays_a_number_where_there_is_a_loss() -> (

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from hba.algorithms.responses import TrainingBatch, linearized
 from hba.hypernet import HyperNetwork
-from hba.regularization.groups import activation
+from hba.tasks import Language
+from hba.tasks.language import Prediction, activation
 from hba.text.config import DROPOUTS, TextSearchConfig
-from hba.text.lstm import next_word_loss
 from hba.text.problem import ClippedSGD, TextProblem, optimizer_of
-from hba.text.reader import Corpus, Passage, Prediction
+from hba.text.reader import Corpus, Passage
 
 ALL = (
     *(f"dropout.{name}" for name in DROPOUTS),
@@ -94,13 +94,13 @@ def test_the_penalty_is_that_of_a_loop_with_values_of_its_own_for_each_column(
             for unit in range(4)
         )
         expected.append(float(alpha[column] * squares / 20 + beta[column] * moves / 16))
-    assert activation(
-        states, dropped, alpha=alpha, beta=beta
-    ).tolist() == pytest.approx(expected)
+    prediction = Prediction(torch.randn(3, 5, 12), states, dropped)
+    following = torch.zeros(3, 5)
+    terms = activation(prediction, following, alpha=alpha, beta=beta)
+    assert terms.tolist() == pytest.approx(expected)
     values_by_name = {"activation.alpha": alpha, "activation.beta": beta}
     values = torch.stack([values_by_name[name] for name in task.space.names], dim=1)
-    prediction = Prediction(torch.randn(3, 5, 12), states, dropped)
-    penalty = task.regularization.penalty(prediction, torch.zeros(3, 5), values)
+    penalty = task.regularization.penalty(prediction, following, values)
     assert float(penalty) == pytest.approx(np.mean(expected))
     assert task.regularization.has_penalty
     assert not task_of(texts, tune="dropout").regularization.has_penalty
@@ -165,7 +165,7 @@ def test_tuned_weight_decay_is_the_same_training_in_a_search_and_behind_it(
         passage, following = stream.next()
         prediction = network(passage)
         optimizer.zero_grad()
-        next_word_loss(prediction, following).backward()
+        Language().loss(prediction, following).backward()
         assert (
             sum(
                 float(parameter.grad.square().sum())
