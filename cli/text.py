@@ -13,7 +13,6 @@ import hba.text
 from hba.errors import SettingsError
 from hba.policy_search.callbacks import Plan
 from hba.text.config import (
-    OF_IMAGES,
     TEXT_ALGORITHMS,
     TextEvaluationConfig,
     TextSearchConfig,
@@ -43,7 +42,9 @@ from .terminal import console, run_folder, say, trainings_kept
     params=[
         *settings_options(TextSearchConfig, without=("data", "algorithm")),
         *algorithm_options(
-            TEXT_ALGORITHMS, "Search algorithm: stn or delta-stn.", without=OF_IMAGES
+            TEXT_ALGORITHMS,
+            "Search algorithm: stn or delta-stn.",
+            without=TextSearchConfig.idle,
         ),
     ],
 )

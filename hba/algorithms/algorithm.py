@@ -114,6 +114,15 @@ class Algorithm(Settings):
     """The search space, if the user names none."""
     idle: ClassVar[tuple[str, ...]] = ()
     """Settings below that have no effect on it. Giving one raises an error."""
+    of_operations: ClassVar[tuple[str, ...]] = (
+        "init",
+        "initial_fraction",
+        "init_from",
+        "count",
+        "spread_over",
+        "spread_share",
+    )
+    """Settings that have no effect on a task that has no operations."""
     has_presets: ClassVar[bool] = True
     """Whether a preset, which is made for HBA, replaces its defaults."""
 

@@ -121,6 +121,11 @@ class LambdaSteps(Algorithm):
 
     tried_steps: ClassVar[int] = 0
     """The fewest lambda steps known to be enough; 0 if unknown."""
+    of_operations: ClassVar[tuple[str, ...]] = (
+        *Algorithm.of_operations,
+        "strength_learning_rate",
+    )
+
     warm_up_epochs: AtLeastZero = 0
     """Epochs before the first lambda step."""
     lambda_learning_rate: Positive = 0.03
@@ -137,7 +142,7 @@ class LambdaSteps(Algorithm):
     val_steps: AtLeastZero = 1
     """Consecutive lambda steps (T_val); 0 turns the search off."""
     val_batch_size: ValBatchSize = None
-    """Validation images in a batch, or columns of a text; half means half of
+    """Size of a validation batch, in the unit of batch_size; half means half of
     batch_size.
     """
 

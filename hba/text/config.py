@@ -59,16 +59,6 @@ class TextDeltaStn(DeltaSelfTuning):
 
 
 TEXT_ALGORITHMS = by_name(TextStn, TextDeltaStn)
-OF_IMAGES = (
-    "init",
-    "initial_fraction",
-    "init_from",
-    "count",
-    "spread_over",
-    "spread_share",
-    "strength_learning_rate",
-)
-"""Settings of these algorithms that need images or operations."""
 
 
 class TextTrainingConfig(Settings):
@@ -120,7 +110,7 @@ class TextSearchConfig(TextTrainingConfig, AlgorithmConfig):
     """All settings of a search on text."""
 
     algorithms: ClassVar[Mapping[str, type[Algorithm]]] = TEXT_ALGORITHMS
-    idle: ClassVar[tuple[str, ...]] = OF_IMAGES
+    idle: ClassVar[tuple[str, ...]] = Hypergradient.of_operations
     learning_rate_schedule: ClassVar[str] = PLATEAU
 
     tune: Annotated[
