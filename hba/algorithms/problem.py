@@ -49,6 +49,15 @@ class SearchProblem:
     def device(self) -> torch.device:
         raise NotImplementedError
 
+    @property
+    def graph(self) -> bool | None:
+        """Whether steps on a GPU run as CUDA graphs; None as in the setting `graph`.
+
+        A graph repeats only what a step does to tensors of the search, and not what a
+        batch keeps for the next one.
+        """
+        return False
+
     @cached_property
     def regularization(self) -> Regularization:
         return Regularization(self.space.regularizers, self.space.n_of_policy)
@@ -139,6 +148,10 @@ class ImageProblem(SearchProblem):
     @property
     def device(self) -> torch.device:
         return self.data.train.device
+
+    @property
+    def graph(self) -> bool | None:
+        return self.config.graph
 
     def augment(
         self, inputs: Tensor, lam: Tensor, generator: torch.Generator

@@ -32,7 +32,7 @@ class Plan:
     steps_per_epoch: int
     """Training steps of an epoch."""
     batch_size: int
-    """Images, or words, of a training step."""
+    """Images of a training step, or the examples of another task."""
     policy_steps: int
     """Policy steps of all epochs."""
     folder: Path | None
@@ -115,7 +115,7 @@ class SearchCallback:
         """Called when `done` of `total` images have been read."""
 
     def planned(self, plan: Any) -> None:
-        """Called before the training. plan: a SearchPlan, or a Plan for text."""
+        """Called before the training. plan: a Plan, for images a SearchPlan."""
 
     def started(
         self, step: int, total_steps: int, batch_size: int, n_epochs: int
@@ -125,7 +125,7 @@ class SearchCallback:
         Args:
             step: The number of steps done, above 0 for a resumed search.
             total_steps: Steps of the whole search.
-            batch_size: Images, or words, of a step.
+            batch_size: Images of a step, or the examples of another task.
             n_epochs: Epochs of the whole search.
         """
 

@@ -1,5 +1,5 @@
-"""Everything that a search needs before its first step, with the differences between
-images and text.
+"""Everything that a search needs before its first step; for a search on images, made
+from its settings.
 """
 
 import copy

@@ -1,5 +1,5 @@
-"""The training loop of all searches, on images and on text: steps, and records,
-measurements and saves after epochs.
+"""The training loop of all searches: steps, and records, measurements and saves after
+epochs.
 """
 
 import math
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from hba.algorithms import SearchState
+from hba.algorithms import SearchProblem, SearchState
 from hba.algorithms.state import HyperModel, InnerModel
 from hba.errors import DivergedError
 from hba.policy.space import SearchSpace
@@ -79,7 +79,7 @@ class History:
         self.rows.append(np.clip(rounded, *np.sort(space.ranges).T).tolist())
 
 
-def graphs_for(state: SearchState[InnerModel], problem: Any) -> StepGraphs:
+def graphs_for(state: SearchState[InnerModel], problem: SearchProblem) -> StepGraphs:
     """What runs the steps of a search, as CUDA graphs if its device, networks and
     functions allow it.
     """
@@ -87,10 +87,8 @@ def graphs_for(state: SearchState[InnerModel], problem: Any) -> StepGraphs:
         value for value in vars(state.learner).values() if isinstance(value, nn.Module)
     ]
     parts = problem.config.algorithm, *networks, *problem.space.functions
-    # Steps on text keep states between batches, which a graph would not.
-    uses_graphs = getattr(problem.config, "graph", False)
     return StepGraphs.of(
-        parts, state.learner.optimizer, state.generator, state, wanted=uses_graphs
+        parts, state.learner.optimizer, state.generator, state, wanted=problem.graph
     )
 
 
