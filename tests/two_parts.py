@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from hba.algorithms import Algorithm, SearchState, UpdateSchedule
+from hba.algorithms import Algorithm, ImageProblem, SearchState, UpdateSchedule
 from hba.algorithms.state import NetworkModel, Networks
 from hba.config.training import CommonSearchConfig
 from hba.policy.space import SearchSpace
@@ -39,7 +39,7 @@ class TwoPartsState(SearchState[NetworkModel]):
         return self.current.to_module(self.lam)
 
 
-class TwoParts(Algorithm):
+class TwoParts(Algorithm[TwoPartsState, ImageProblem]):
     """Trains without and with augmentation, and keeps the better policy."""
 
     name: ClassVar[str] = "two-parts"
@@ -59,7 +59,7 @@ class TwoParts(Algorithm):
     ) -> list[int]:
         return [len(rows) - 1]
 
-    def begin(self, problem: Any, networks: Networks) -> TwoPartsState:
+    def begin(self, problem: ImageProblem, networks: Networks) -> TwoPartsState:
         augmented = self.start(problem)
         plain = augmented.clone()
         plain[problem.space.probability_columns(plain.device)] = NEVER
@@ -72,7 +72,7 @@ class TwoParts(Algorithm):
             losses=torch.full((N_PARTS,), math.inf),
         )
 
-    def step(self, problem: Any, state: TwoPartsState) -> None:
+    def step(self, problem: ImageProblem, state: TwoPartsState) -> None:
         steps_of_part = problem.config.epochs * state.steps_per_epoch
         part = state.step // steps_of_part
         self.start_part(problem, state, part)
@@ -90,10 +90,12 @@ class TwoParts(Algorithm):
     def most_parallel_parts(self, space: SearchSpace) -> int:
         return N_PARTS
 
-    def parallel_parts(self, problem: Any, state: TwoPartsState) -> list[int]:
+    def parallel_parts(self, problem: ImageProblem, state: TwoPartsState) -> list[int]:
         return [part for part in range(N_PARTS) if state.losses[part].isinf()]
 
-    def start_part(self, problem: Any, state: TwoPartsState, part: int) -> None:
+    def start_part(
+        self, problem: ImageProblem, state: TwoPartsState, part: int
+    ) -> None:
         if state.part == part:
             return
         state.part = part
@@ -107,7 +109,7 @@ class TwoParts(Algorithm):
         return None if math.isinf(loss) else loss
 
     def end_part(
-        self, problem: Any, state: TwoPartsState, part: int, result: float
+        self, problem: ImageProblem, state: TwoPartsState, part: int, result: float
     ) -> None:
         state.losses[part] = result
         state.lam.detach().copy_(state.policies[state.losses.argmin()])
@@ -115,5 +117,5 @@ class TwoParts(Algorithm):
         next_part = remaining[0] if remaining else N_PARTS
         state.step = next_part * problem.config.epochs * state.steps_per_epoch
 
-    def findings(self, problem: Any, state: TwoPartsState) -> dict[str, Any]:
+    def findings(self, problem: ImageProblem, state: TwoPartsState) -> dict[str, Any]:
         return {"losses": state.losses.tolist()}

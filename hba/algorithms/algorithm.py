@@ -4,16 +4,17 @@ training step.
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self
 
 import numpy as np
 import pydantic
 import torch
 from pydantic import BeforeValidator, Field
 from torch import Tensor
+from typing_extensions import TypeVar
 
 from hba.algorithms.problem import SearchProblem
-from hba.algorithms.state import Networks
+from hba.algorithms.state import Networks, SearchState
 from hba.algorithms.update_schedule import UpdateSchedule
 from hba.config.training import CommonSearchConfig, NotNegative, Share
 from hba.data.config import Size
@@ -26,6 +27,8 @@ from hba.utils.settings import DefaultText, Settings
 from hba.utils.text import first_of
 
 ConfigT = TypeVar("ConfigT", bound=CommonSearchConfig)
+StateT = TypeVar("StateT", bound=SearchState, default=Any)
+ProblemT = TypeVar("ProblemT", bound=SearchProblem, default=Any)
 
 
 class InitialRow(Settings):
@@ -83,9 +86,10 @@ Count = Literal["fixed", "searched"]
 SpreadOver = Literal["none", "magnitudes", "all"]
 
 
-class Algorithm(Settings):
+class Algorithm(Settings, Generic[StateT, ProblemT]):
     """Base class of search algorithms. Its fields are the settings; `begin` and `step`
-    define the method.
+    define the method. For a type checker, `Algorithm[MyState, ImageProblem]` names the
+    classes of the state and of the problem.
 
     To use your own, derive a class from this one or from an existing algorithm, and
     pass an instance: `hba.search(data, algorithm=Mine(strength=2))`. Nothing has to be
@@ -157,7 +161,7 @@ class Algorithm(Settings):
     the search used.
     """
 
-    def begin(self, problem: SearchProblem, networks: Networks) -> Any:
+    def begin(self, problem: ProblemT, networks: Networks) -> StateT:
         """Return the state of a search before its first step.
 
         Fields of the state must have types that hba.utils.snapshot can save, and must
@@ -168,11 +172,11 @@ class Algorithm(Settings):
             networks: Makes the initial networks.
 
         Returns:
-            A SearchState, or a subclass with more fields.
+            The state.
         """
         raise NotImplementedError
 
-    def step(self, problem: SearchProblem, state: Any) -> None:
+    def step(self, problem: ProblemT, state: StateT) -> None:
         """Make one training step and the policy steps that follow it.
 
         A training step ends with a step of state.learner.schedule. state.graphs runs
@@ -191,22 +195,22 @@ class Algorithm(Settings):
         """The largest number of parts that can ever run at the same time."""
         return 1
 
-    def parallel_parts(self, problem: SearchProblem, state: Any) -> list[int]:
+    def parallel_parts(self, problem: ProblemT, state: StateT) -> list[int]:
         """Numbers of the parts that can run now, in any order; empty if the next step
         has to be made by `step`.
         """
         return []
 
-    def start_part(self, problem: SearchProblem, state: Any, part: int) -> None:
+    def start_part(self, problem: ProblemT, state: StateT, part: int) -> None:
         """Go to the first step of a part, unless the state is inside of it."""
         raise NotImplementedError
 
-    def result_of_part(self, state: Any, part: int) -> Any:
+    def result_of_part(self, state: StateT, part: int) -> Any:
         """What a part has found, as a value that can be pickled; None until it ends."""
         raise NotImplementedError
 
     def end_part(
-        self, problem: SearchProblem, state: Any, part: int, result: Any
+        self, problem: ProblemT, state: StateT, part: int, result: Any
     ) -> None:
         """Take over the result of a part that ran on a copy of the state."""
         raise NotImplementedError
@@ -230,9 +234,7 @@ class Algorithm(Settings):
         """The number of steps after which kinds of steps repeat."""
         return self.update_schedule.train_steps
 
-    def prepare_timed_step(
-        self, problem: SearchProblem, state: Any, number: int
-    ) -> None:
+    def prepare_timed_step(self, problem: ProblemT, state: StateT, number: int) -> None:
         """Prepare the state for the timed step of this number, from 0."""
 
     @classmethod
@@ -276,7 +278,7 @@ class Algorithm(Settings):
     def update_schedule(self) -> UpdateSchedule:
         return UpdateSchedule(self.train_steps)
 
-    def sigma_now(self, state: Any) -> float | Tensor:
+    def sigma_now(self, state: StateT) -> float | Tensor:
         """Standard deviation of the noise on state.lam, in logits: a number or (n,)."""
         return self.sigma
 
@@ -338,7 +340,7 @@ class Algorithm(Settings):
             )
         return None
 
-    def findings(self, problem: SearchProblem, state: Any) -> dict[str, Any]:
+    def findings(self, problem: ProblemT, state: StateT) -> dict[str, Any]:
         """Measurements of the search, as JSON, for the provenance of the schedule."""
         return {}
 

@@ -38,13 +38,13 @@ from hba.algorithms.lambda_steps import (
     LambdaMover,
     LambdaSteps,
 )
-from hba.algorithms.problem import SearchProblem
+from hba.algorithms.problem import Inputs, SearchProblem
 from hba.algorithms.responses import RESPONSES, Augment, Penalty, TrainingBatch
-from hba.algorithms.state import HyperModel, L, Networks
+from hba.algorithms.state import HyperModel, Networks, SearchState
 from hba.config.training import CommonSearchConfig, Sharing
 from hba.data.config import Size
-from hba.data.images import Batch
 from hba.errors import SettingsError
+from hba.tasks import Outputs
 from hba.utils.settings import DefaultText
 
 HyperGradientState = GradientState[HyperModel]
@@ -72,12 +72,12 @@ class ScaledMover(LambdaMover):
     scale: LearntScale
 
 
-def scale_of(state: GradientState[L]) -> LearntScale | None:
+def scale_of(state: GradientState) -> LearntScale | None:
     """The learnt scale of the noise; None if the scale is fixed."""
     return state.mover.scale if isinstance(state.mover, ScaledMover) else None
 
 
-class Hypergradient(LambdaSteps):
+class Hypergradient(LambdaSteps[HyperGradientState]):
     """Hypernetwork-Based Augmentation. The defaults are the paper's (4, Appendix A)."""
 
     name: ClassVar[str] = "hba"
@@ -120,7 +120,7 @@ class Hypergradient(LambdaSteps):
         )
         return ScaledMover(**vars(mover), scale=scale)
 
-    def begin(self, problem: SearchProblem, networks: Networks) -> Any:
+    def begin(self, problem: SearchProblem, networks: Networks) -> HyperGradientState:
         """Line 2: phi from a network, lambda at the space's initial values."""
         lam = self.start(problem)
         learner = HyperModel.of(problem, networks(0), lam, self.sharing)
@@ -137,22 +137,27 @@ class Hypergradient(LambdaSteps):
             for _ in range(self.val_steps):
                 self.update_lambda(problem, state, batch)
 
-    def train_step(self, problem: SearchProblem, state: HyperGradientState) -> Batch:
+    def train_step(
+        self, problem: SearchProblem, state: HyperGradientState
+    ) -> tuple[Inputs, Tensor]:
         """Update phi on the next batch, a lambda for each image; return the batch."""
-        batch: Batch = state.train_stream.next()
+        batch = state.train_stream.next()
         state.graphs.run("train", partial(self.update_weights, problem, state), *batch)
         state.learner.schedule.step()
         state.step += 1
         return batch
 
     def update_weights(
-        self, problem: SearchProblem, state: HyperGradientState, *batch: Any
+        self,
+        problem: SearchProblem,
+        state: HyperGradientState,
+        inputs: Inputs,
+        labels: Tensor,
     ) -> None:
-        """One step on phi by a batch (inputs, labels), with a lambda for each image."""
-        noise = self.noise(problem, state, len(batch[0]))
-        self.learn(
-            problem, state, batch, state.lam.detach() + self.sigma_now(state) * noise
-        )
+        """One step on phi by a batch, with a lambda for each of its examples."""
+        noise = self.noise(problem, state, len(inputs))
+        lam_rows = state.lam.detach() + self.sigma_now(state) * noise
+        self.learn(problem, state, (inputs, labels), lam_rows)
 
     def noise(
         self, problem: SearchProblem, state: HyperGradientState, n_images: int
@@ -164,7 +169,7 @@ class Hypergradient(LambdaSteps):
         self,
         problem: SearchProblem,
         state: HyperGradientState,
-        batch: Any,
+        batch: tuple[Inputs, Tensor],
         lam_rows: Tensor,
     ) -> None:
         update_phi(problem, state, batch, lam_rows, self.response)
@@ -189,9 +194,7 @@ class Hypergradient(LambdaSteps):
                 images, lam + scale.sigma * problem.noise(len(images), state.generator)
             )
 
-        loss = self.validation_loss(
-            problem, state, hypernetwork, predict, *batches[-2:]
-        )
+        loss = self.validation_loss(problem, hypernetwork, predict, *batches[-2:])
         if scale is None or self.sigma_entropy is None:
             return LambdaGradient(loss.detach(), *torch.autograd.grad(loss, [lam]))
         objective = loss - self.sigma_entropy * scale.sigma.log().sum()
@@ -199,7 +202,10 @@ class Hypergradient(LambdaSteps):
         return LambdaGradient(loss.detach(), gradient, spread=of_spread)
 
     def move_lambda(
-        self, problem: SearchProblem, state: Any, lambda_gradient: LambdaGradient
+        self,
+        problem: SearchProblem,
+        state: HyperGradientState,
+        lambda_gradient: LambdaGradient,
     ) -> None:
         if (scale := scale_of(state)) is not None:
             scale.spread.grad = lambda_gradient.spread
@@ -207,7 +213,7 @@ class Hypergradient(LambdaSteps):
         super().move_lambda(problem, state, lambda_gradient)
         self.move_center(state)
 
-    def sigma_now(self, state: GradientState[L]) -> float | Tensor:
+    def sigma_now(self, state: HyperGradientState) -> float | Tensor:
         scale = scale_of(state)
         return super().sigma_now(state) if scale is None else scale.sigma.detach()
 
@@ -234,14 +240,16 @@ class FixedNoise(Hypergradient):
 
     name: ClassVar[str] = "fixed-noise"
 
-    def begin(self, problem: SearchProblem, networks: Networks) -> Any:
+    def begin(self, problem: SearchProblem, networks: Networks) -> FixedNoiseState:
         begun = super().begin(problem, networks)
         noise = torch.zeros(
             begun.train_stream.batch_size, problem.space.n, device=problem.device
         )
         return FixedNoiseState(**vars(begun), noise=noise)
 
-    def train_step(self, problem: SearchProblem, state: HyperGradientState) -> Batch:
+    def train_step(
+        self, problem: SearchProblem, state: HyperGradientState
+    ) -> tuple[Inputs, Tensor]:
         assert isinstance(state, FixedNoiseState)
         if state.step % self.train_steps == 0:
             drawn = torch.empty_like(state.noise, device=state.generator.device)
@@ -257,8 +265,8 @@ class FixedNoise(Hypergradient):
 
 def update_phi(
     problem: SearchProblem,
-    state: Any,
-    batch: Any,
+    state: SearchState[HyperModel],
+    batch: tuple[Inputs, Tensor],
     lam_rows: Tensor,
     response: str = "affine",
     augment: Augment | None = None,
@@ -268,14 +276,14 @@ def update_phi(
     Args:
         problem: The problem of the search.
         state: State of any search that trains a hypernetwork.
-        batch: Images (B, C, H, W) and labels.
+        batch: Inputs and labels.
         lam_rows: lambda of each image (B, n).
         response: A key of RESPONSES.
         augment: Makes the network's input; by default, the policy at the lambda of the
             weights.
     """
-    learner: HyperModel = state.learner
-    images, labels = batch
+    learner = state.learner
+    inputs, labels = batch
     learner.hypernetwork.train()
     learner.optimizer.zero_grad()
     augment = augment or partial(problem.augment, generator=state.generator)
@@ -284,14 +292,14 @@ def update_phi(
         learner.hypernetwork,
         augment,
         problem.task.loss,
-        images,
+        inputs,
         labels,
         lam_rows,
         penalty,
     )
-    loss, logits = RESPONSES[response](training)
+    loss, outputs = RESPONSES[response](training)
     learner.update()
-    state.totals.add_training(loss, problem.task.error_share(logits, labels))
+    state.totals.add_training(loss, problem.task.error_share(outputs, labels))
 
 
 def penalty_of(problem: SearchProblem, learner: HyperModel) -> Penalty | None:
@@ -305,7 +313,7 @@ def penalty_of(problem: SearchProblem, learner: HyperModel) -> Penalty | None:
     if column is None and not regularization.has_penalty:
         return None
 
-    def penalty(outputs: Tensor, labels: Tensor, lam_rows: Tensor) -> Tensor:
+    def penalty(outputs: Outputs, labels: Tensor, lam_rows: Tensor) -> Tensor:
         values = problem.space.decode(lam_rows)
         total = regularization.penalty(outputs, labels, values)
         if column is None:

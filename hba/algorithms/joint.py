@@ -26,7 +26,7 @@ from hba.algorithms.hypergradient import (
 )
 from hba.algorithms.lambda_steps import LambdaGradient
 from hba.algorithms.lookahead import Rewards
-from hba.algorithms.problem import SearchProblem
+from hba.algorithms.problem import Inputs, SearchProblem
 from hba.algorithms.rewards import gradients_of, rewards_of
 from hba.algorithms.scores import AugmentedBatch, expected_score
 from hba.config.training import CommonSearchConfig, Sharing
@@ -35,7 +35,7 @@ from hba.errors import SettingsError
 from hba.training.optim import preconditioned
 
 
-class Joint(Rewards, Hypergradient):
+class Joint(Rewards[HyperGradientState], Hypergradient):
     """Look-ahead for what acts on images, HBA for everything else. By default, all
     layers depend on lambda.
     """
@@ -72,7 +72,11 @@ class Joint(Rewards, Hypergradient):
         )
 
     def gradient_by(
-        self, problem: SearchProblem, state: Any, batch: AugmentedBatch, *validated: Any
+        self,
+        problem: SearchProblem,
+        state: HyperGradientState,
+        batch: AugmentedBatch,
+        *validated: Any,
     ) -> LambdaGradient:
         """The gradient of lambda, the hypergradient or by rewards.
 
@@ -89,7 +93,7 @@ class Joint(Rewards, Hypergradient):
         network = state.learner.hypernetwork
         lam = state.lam
         loss = self.validation_loss(
-            problem, state, network, lambda images: network(images, lam), *validated
+            problem, network, lambda images: network(images, lam), *validated
         )
         weights = {
             name: parameter
@@ -116,7 +120,7 @@ class Joint(Rewards, Hypergradient):
         self,
         problem: SearchProblem,
         state: HyperGradientState,
-        batch: Any,
+        batch: tuple[Inputs, Tensor],
         lam_rows: Tensor,
     ) -> None:
         """Augment each image at its own lambda. The weights get that lambda only where

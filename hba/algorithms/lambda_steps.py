@@ -25,18 +25,19 @@ import torch
 from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer, RMSprop
+from typing_extensions import TypeVar
 
 from hba.algorithms.algorithm import Algorithm, ConfigT
-from hba.algorithms.problem import SearchProblem
+from hba.algorithms.problem import Batches, Inputs, SearchProblem
 from hba.algorithms.state import L, SearchState
 from hba.algorithms.update_schedule import OF_OPERATION, UpdateSchedule
 from hba.config.training import CommonSearchConfig, Decay, NotNegative, Positive
 from hba.data.config import Size
-from hba.data.loader import BatchStream
 from hba.errors import SettingsError
 from hba.operations.operation import WALK
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import strong_end
+from hba.tasks import Outputs
 from hba.training.optim import gradient_root
 from hba.utils.graphs import EAGER
 from hba.utils.settings import DefaultText, words
@@ -90,7 +91,7 @@ class LambdaMover:
     """lambda (n,) at the beginning of the search."""
     optimizer: Optimizer
     """The optimizer of lambda."""
-    val_stream: BatchStream
+    val_stream: Batches
     """Batches of D_V."""
     strength: SharedDirections
     """The shared directions."""
@@ -116,7 +117,10 @@ class LambdaGradient(NamedTuple):
     """The gradient (n,) of a learnt scale of the noise, or None."""
 
 
-class LambdaSteps(Algorithm):
+GradientStateT = TypeVar("GradientStateT", bound=GradientState, default=Any)
+
+
+class LambdaSteps(Algorithm[GradientStateT, SearchProblem]):
     """Base class: moves lambda along a gradient of the validation loss (equation 3)."""
 
     tried_steps: ClassVar[int] = 0
@@ -209,7 +213,7 @@ class LambdaSteps(Algorithm):
             return RMSprop(leaves, lr=learning_rate, alpha=0.99)
         return Adam(leaves, lr=learning_rate, betas=self.lambda_betas)
 
-    def is_lambda_time(self, state: GradientState[L]) -> bool:
+    def is_lambda_time(self, state: GradientStateT) -> bool:
         """After each T_train training steps, once the warm-up is over."""
         return (
             state.step % self.train_steps == 0
@@ -219,9 +223,8 @@ class LambdaSteps(Algorithm):
     def validation_loss(
         self,
         problem: SearchProblem,
-        state: GradientState[L],
         network: nn.Module,
-        predict: Callable[[Any], Any],
+        predict: Callable[[Inputs], Outputs],
         *batch: Any,
     ) -> Tensor:
         """Mean loss () on a validation batch, with a graph.
@@ -230,7 +233,6 @@ class LambdaSteps(Algorithm):
 
         Args:
             problem: The problem of the search.
-            state: The state of the search.
             network: The network, which is set to eval mode.
             predict: Maps inputs to outputs.
             batch: Inputs and labels.
@@ -241,7 +243,7 @@ class LambdaSteps(Algorithm):
         return problem.task.loss(outputs, labels)
 
     def gradient(
-        self, problem: SearchProblem, state: Any, *batches: Any
+        self, problem: SearchProblem, state: GradientStateT, *batches: Any
     ) -> LambdaGradient:
         """The gradient of lambda.
 
@@ -256,8 +258,8 @@ class LambdaSteps(Algorithm):
     def update_lambda(
         self,
         problem: SearchProblem,
-        state: GradientState[L],
-        batch: Any,
+        state: GradientStateT,
+        batch: tuple[Inputs, Tensor],
         *other_arguments: Any,
     ) -> None:
         """Step lambda after a training batch.
@@ -280,7 +282,7 @@ class LambdaSteps(Algorithm):
     def move_lambda(
         self,
         problem: SearchProblem,
-        state: GradientState[L],
+        state: GradientStateT,
         lambda_gradient: LambdaGradient,
     ) -> None:
         """Step lambda and the shared coordinates, then pull lambda to the start."""

@@ -39,6 +39,7 @@ from hba.algorithms.lambda_steps import (
     HALF,
     Betas,
     GradientState,
+    GradientStateT,
     LambdaGradient,
     LambdaSteps,
     ValBatchSize,
@@ -51,7 +52,7 @@ from hba.algorithms.rewards import (
     rewards_of,
 )
 from hba.algorithms.scores import AugmentedBatch, divergence_curvature, expected_score
-from hba.algorithms.state import L, NetworkModel, Networks
+from hba.algorithms.state import NetworkModel, Networks
 from hba.algorithms.update_schedule import TRIED_STEPS
 from hba.config.training import CommonSearchConfig, NotNegative, Share
 from hba.data.config import Size
@@ -61,7 +62,7 @@ from hba.training.optim import preconditioned
 LookaheadState = GradientState[NetworkModel]
 
 
-class Rewards(LambdaSteps):
+class Rewards(LambdaSteps[GradientStateT]):
     """Base class of algorithms that reward draws of the policy by the effect of a step
     on the augmented images.
 
@@ -100,7 +101,7 @@ class Rewards(LambdaSteps):
     def augmented(
         self,
         problem: SearchProblem,
-        state: GradientState[L],
+        state: GradientStateT,
         images: Tensor,
         labels: Tensor,
         draws: int = 1,
@@ -149,7 +150,7 @@ class Rewards(LambdaSteps):
         return LambdaGradient(loss.detach(), gradient, curvature)
 
 
-class Lookahead(Rewards):
+class Lookahead(Rewards[LookaheadState]):
     """Look-ahead, the default if the search space has only operations of the walk."""
 
     name: ClassVar[str] = "lookahead"
@@ -159,7 +160,7 @@ class Lookahead(Rewards):
     train_steps: Size = 5
     val_batch_size: ValBatchSize = HALF
 
-    def begin(self, problem: SearchProblem, networks: Networks) -> Any:
+    def begin(self, problem: SearchProblem, networks: Networks) -> LookaheadState:
         lam = self.start(problem)
         return LookaheadState.of(
             problem,
@@ -218,7 +219,7 @@ class Lookahead(Rewards):
         )
         learner = state.learner
         loss = self.validation_loss(
-            problem, state, learner.network, learner.forward, val_images, val_labels
+            problem, learner.network, learner.forward, val_images, val_labels
         )
         rewards = self.standardized(batch, self.rewards(learner, batch, loss))
         return self.pulled(

@@ -31,6 +31,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
+from typing_extensions import TypeVar
 
 from hba.algorithms.algorithm import Algorithm
 from hba.algorithms.hypergradient import update_phi
@@ -155,7 +156,10 @@ class PopulationState(SearchState[L]):
     """The lambda of each member (members, n)."""
 
 
-class Exploring(Algorithm):
+PopulationStateT = TypeVar("PopulationStateT", bound=PopulationState, default=Any)
+
+
+class Exploring(Algorithm[PopulationStateT, SearchProblem]):
     """Base class of algorithms that select a member and then explore. The defaults are
     the paper's settings.
     """
@@ -230,7 +234,7 @@ class Exploring(Algorithm):
         return k
 
 
-class Population(Exploring):
+class Population(Exploring[PopulationState[PopulationModel]]):
     """Algorithm 3, the first of the algorithms from which the paper derives HBA."""
 
     name: ClassVar[str] = "population"
@@ -239,7 +243,9 @@ class Population(Exploring):
     """Standard deviation of the noise on a member's weights when it explores (sigma').
     """
 
-    def begin(self, problem: SearchProblem, networks: Networks) -> Any:
+    def begin(
+        self, problem: SearchProblem, networks: Networks
+    ) -> PopulationState[PopulationModel]:
         """Line 2: each member has a network, and a lambda drawn around the start."""
         n_members = self.n_members(problem.train_stream().batch_size)
         return self.begun(problem, PopulationModel.of(problem, networks, n_members))
@@ -295,7 +301,7 @@ class Population(Exploring):
         state.totals.add_training(losses.detach().mean(), error)
 
 
-class HyperPopulation(Exploring):
+class HyperPopulation(Exploring[PopulationState[HyperModel]]):
     """Algorithm 4: Algorithm 3 with one hypernetwork for all members."""
 
     name: ClassVar[str] = "hyper-population"
@@ -303,7 +309,9 @@ class HyperPopulation(Exploring):
     sharing: Sharing = "first-bn"
     """Weight sharing strategy: which layers depend on lambda."""
 
-    def begin(self, problem: SearchProblem, networks: Networks) -> Any:
+    def begin(
+        self, problem: SearchProblem, networks: Networks
+    ) -> PopulationState[HyperModel]:
         """Line 2: phi from a network, every lambda_i drawn around the start."""
         return self.begun(
             problem,

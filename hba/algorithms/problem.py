@@ -5,7 +5,7 @@ not change during a search.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -21,19 +21,40 @@ from hba.policy.space import SearchSpace
 from hba.preprocessing import Preprocessing
 from hba.regularization.groups import Regularization
 from hba.schedule.mixing import Mixing
-from hba.tasks import ImageTask, Task, task_of
+from hba.tasks import ImageTask, MixedLabels, Outputs, Task, task_of
 from hba.training.metrics import totals
 from hba.training.mixing import mix
 from hba.training.optim import Parameters, optimizer_for
 from hba.utils.seeding import derived_seed, generator_for
+
+Inputs = Any
+"""Inputs of a batch, such as images (B, C, H, W); anything that has a length B."""
+
+
+class Batches(Protocol):
+    """Endless batches of a data set, whose position can be saved and restored."""
+
+    batch_size: int
+    """Number of examples of a batch."""
+
+    @property
+    def batches_per_pass(self) -> int:
+        """Number of batches of an epoch."""
+
+    def next(self) -> tuple[Inputs, Tensor]:
+        """The next inputs and their labels."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
 class SearchProblem:
     """The interface between algorithms and data. A subclass defines the task and the
     batches.
 
-    A batch is a pair of inputs, which have a length B, and labels, whose meaning the
-    task knows. By default, the network takes the inputs as they are.
+    A batch is a pair of inputs and labels, whose meaning the task knows. By default,
+    the network takes the inputs as they are.
     """
 
     config: Any
@@ -77,11 +98,11 @@ class SearchProblem:
             device=self.device,
         )
 
-    def train_stream(self) -> Any:
-        """Endless batches of D_T, with the interface of hba.data.loader.BatchStream."""
+    def train_stream(self) -> Batches:
+        """Endless batches of D_T."""
         raise NotImplementedError
 
-    def val_stream(self, batch_size: int) -> Any:
+    def val_stream(self, batch_size: int) -> Batches:
         """Endless batches of the validation set D_V."""
         raise NotImplementedError
 
@@ -94,29 +115,32 @@ class SearchProblem:
 
         It is 0 for hyperparameters that are not searched.
         """
-        options: Any = {"generator": generator, "device": generator.device}
-        drawn = torch.randn(n_rows, self.space.n, **options)
+        drawn = torch.randn(
+            n_rows, self.space.n, generator=generator, device=generator.device
+        )
         return drawn.to(self.device) * self.space.is_searched(self.device)
 
     def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
         """The weights' optimizer and its learning rate schedule, from the settings."""
         raise NotImplementedError
 
-    def augment(self, inputs: Any, lam: Tensor, generator: torch.Generator) -> Any:
+    def augment(
+        self, inputs: Inputs, lam: Tensor, generator: torch.Generator
+    ) -> Inputs:
         """The network's input for a training batch, augmented at lambdas (B, n)."""
         return inputs
 
     def augment_with(
-        self, values: Tensor, inputs: Any, generator: torch.Generator
-    ) -> tuple[Any, SampleTrace]:
+        self, values: Tensor, inputs: Inputs, generator: torch.Generator
+    ) -> tuple[Inputs, SampleTrace]:
         """Like augment, with values (B, n) in natural units; also returns the draws."""
         raise NotImplementedError
 
-    def as_measured(self, inputs: Any) -> Any:
+    def as_measured(self, inputs: Inputs) -> Inputs:
         """The network's input for a batch without augmentation."""
         return inputs
 
-    def validation_loss(self, predict: Callable[[Any], Any]) -> Tensor:
+    def validation_loss(self, predict: Callable[[Inputs], Outputs]) -> Tensor:
         """Mean loss () on all of D_V, on the device.
 
         Args:
@@ -182,7 +206,7 @@ class ImageProblem(SearchProblem):
 
     def mixed(
         self, row: Tensor, inputs: Tensor, labels: Tensor, generator: torch.Generator
-    ) -> tuple[Tensor, Any]:
+    ) -> tuple[Tensor, Tensor | MixedLabels]:
         """The inputs, mixed by the policy with values `row` (n,), and their labels."""
         if not self.space.mixing:
             return inputs, labels

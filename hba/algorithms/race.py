@@ -55,7 +55,7 @@ from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 from hba.algorithms.algorithm import Algorithm, ConfigT, Count
 from hba.algorithms.lambda_steps import GradientState
 from hba.algorithms.lookahead import Lookahead
-from hba.algorithms.problem import ImageProblem
+from hba.algorithms.problem import Batches, ImageProblem
 from hba.algorithms.race_findings import LARGEST_GAP, is_lower, is_symmetry
 from hba.algorithms.race_measures import calibrated, gaps, validated
 from hba.algorithms.race_policies import (
@@ -70,7 +70,6 @@ from hba.algorithms.race_policies import (
 from hba.algorithms.state import NetworkModel, Networks
 from hba.algorithms.update_schedule import UpdateSchedule
 from hba.config.training import PLATEAU, CommonSearchConfig
-from hba.data.loader import BatchStream
 from hba.errors import SettingsError
 from hba.models.resized import Resized
 from hba.operations.operation import SYMMETRY
@@ -107,7 +106,7 @@ class Trunk:
     """Everything that a training needs to continue."""
 
     learner: NetworkModel
-    train_stream: BatchStream
+    train_stream: Batches
     generator: torch.Generator
     default_generators: dict[str, Any]
     """As default_generator_state returns them."""
@@ -141,7 +140,7 @@ class RaceState(GradientState[NetworkModel]):
     """Whether look-ahead moves any."""
 
 
-class Race(Algorithm):
+class Race(Algorithm[RaceState, ImageProblem]):
     """Race: chooses operations by forks of a training, their strength by look-ahead."""
 
     name: ClassVar[str] = "race"
@@ -249,7 +248,7 @@ class Race(Algorithm):
                 f" {PLATEAU}"
             )
 
-    def sigma_now(self, state: Any) -> Tensor:
+    def sigma_now(self, state: RaceState) -> Tensor:
         return LOOKAHEAD.sigma * state.moves
 
     def epochs_of_schedule(
@@ -269,7 +268,7 @@ class Race(Algorithm):
     def spread_columns(self, space: SearchSpace) -> Tensor:
         return LOOKAHEAD.spread_columns(space)
 
-    def begin(self, problem: Any, networks: Networks) -> Any:
+    def begin(self, problem: ImageProblem, networks: Networks) -> RaceState:
         """Begin with a network that trains without augmentation."""
         space = problem.space
         if (
@@ -334,7 +333,7 @@ class Race(Algorithm):
             model.schedule = self.course(problem, state, model.optimizer)
         return state
 
-    def legs(self, problem: Any, steps_per_epoch: int) -> list[range]:
+    def legs(self, problem: ImageProblem, steps_per_epoch: int) -> list[range]:
         """The steps of each leg when all run one after the other."""
         ends = [
             *accumulate(
@@ -374,7 +373,7 @@ class Race(Algorithm):
             group["initial_lr"] = problem.config.learning_rate
         return LambdaLR(optimizer, factor)
 
-    def step(self, problem: Any, state: RaceState) -> None:
+    def step(self, problem: ImageProblem, state: RaceState) -> None:
         """Make one training step of a leg, and evaluate the leg after its last step."""
         legs = self.legs(problem, state.steps_per_epoch)
         leg = next(number for number, steps in enumerate(legs) if state.step in steps)
@@ -415,7 +414,7 @@ class Race(Algorithm):
 
     def train_step(
         self,
-        problem: Any,
+        problem: ImageProblem,
         state: RaceState,
         row: Tensor,
         images: Tensor,
@@ -430,7 +429,7 @@ class Race(Algorithm):
         )
 
     @torch.no_grad()
-    def look_ahead(self, problem: Any, state: RaceState, leg: range) -> None:
+    def look_ahead(self, problem: ImageProblem, state: RaceState, leg: range) -> None:
         """Make one step of look-ahead.
 
         It moves the values of the groups that the forks chose, not of symmetries.
@@ -450,7 +449,7 @@ class Race(Algorithm):
     def most_parallel_parts(self, space: SearchSpace) -> int:
         return 1 + len(groups_of(space))
 
-    def parallel_parts(self, problem: Any, state: RaceState) -> list[int]:
+    def parallel_parts(self, problem: ImageProblem, state: RaceState) -> list[int]:
         """Numbers of the forks that can run now; none in leg 0."""
         left = [
             leg
@@ -464,7 +463,7 @@ class Race(Algorithm):
         ]
         return with_one_group or left
 
-    def start_part(self, problem: Any, state: RaceState, part: int) -> None:
+    def start_part(self, problem: ImageProblem, state: RaceState, part: int) -> None:
         steps = self.legs(problem, state.steps_per_epoch)[part]
         if state.step not in steps:
             state.step = steps.start
@@ -478,7 +477,11 @@ class Race(Algorithm):
         return state.losses[part], float(state.train_losses[part])
 
     def end_part(
-        self, problem: Any, state: RaceState, part: int, result: tuple[Tensor, float]
+        self,
+        problem: ImageProblem,
+        state: RaceState,
+        part: int,
+        result: tuple[Tensor, float],
     ) -> None:
         losses, train_loss = result
         self.end(problem, state, part, losses, train_loss)
@@ -495,7 +498,9 @@ class Race(Algorithm):
     def steps_for_timing(self, space: SearchSpace) -> int:
         return len(names_of_forks(space))
 
-    def prepare_timed_step(self, problem: Any, state: RaceState, number: int) -> None:
+    def prepare_timed_step(
+        self, problem: ImageProblem, state: RaceState, number: int
+    ) -> None:
         """Always in the first leg, with all symmetries and each group in turn."""
         symmetries = symmetries_of(problem.space)
         fork = names_of_forks(problem.space)[number]
@@ -530,7 +535,7 @@ class Race(Algorithm):
 
     def end(
         self,
-        problem: Any,
+        problem: ImageProblem,
         state: RaceState,
         leg: int,
         losses: Tensor,
@@ -613,7 +618,7 @@ class Race(Algorithm):
         named = zip(symmetries_of(space), measured_gaps.tolist(), strict=True)
         return [name for name, (gap, error) in named if is_symmetry(gap, error)]
 
-    def findings(self, problem: Any, state: RaceState) -> dict[str, Any]:
+    def findings(self, problem: ImageProblem, state: RaceState) -> dict[str, Any]:
         """What the race has found, as JSON values.
 
         These are the gaps of symmetries, and the largest gap allowed; for each fork

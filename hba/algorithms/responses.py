@@ -21,18 +21,18 @@ minimum in Theta only as a square.
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from hba.algorithms.problem import Inputs
 from hba.algorithms.rewards import forward_mode
 from hba.hypernet import HyperNetwork
 from hba.tasks import Outputs
 
-Augment = Callable[[Tensor, Tensor], Tensor]
-"""Maps images (B, C, H, W) and a lambda for each (B, n) to the network's input."""
+Augment = Callable[[Inputs, Tensor], Inputs]
+"""Maps inputs and a lambda for each (B, n) to the network's input."""
 Loss = Callable[[Outputs, Tensor], Tensor]
 """Maps the network's output and labels to the mean loss."""
 Penalty = Callable[[Outputs, Tensor, Tensor], Tensor]
@@ -50,12 +50,12 @@ def map_outputs(function: Callable[[Tensor], Tensor], outputs: Outputs) -> Outpu
 
 @dataclass(frozen=True)
 class TrainingBatch:
-    """Images (B, C, H, W) with labels, and a lambda for each (B, n)."""
+    """Inputs with labels, and a lambda for each (B, n)."""
 
     hypernetwork: HyperNetwork
     augment: Augment
     loss_of: Loss
-    images: Any
+    inputs: Inputs
     labels: Tensor
     lam_rows: Tensor
     penalty: Penalty | None = None
@@ -68,10 +68,10 @@ class TrainingBatch:
         )
 
     def learn(self, lam: Tensor, lam_rows: Tensor) -> tuple[Tensor, Outputs]:
-        """Set the gradients of all of phi at lam, (n,) or one per image (B, n);
-        lam_rows augments the images.
+        """Set the gradients of all of phi at lam, (n,) or one per input (B, n);
+        lam_rows augments the inputs.
         """
-        logits = self.hypernetwork(self.augment(self.images, lam_rows), lam)
+        logits = self.hypernetwork(self.augment(self.inputs, lam_rows), lam)
         loss = self.loss_of(logits, self.labels)
         self.penalized(loss, logits, lam_rows).backward()
         return loss.detach(), map_outputs(torch.Tensor.detach, logits)
@@ -108,7 +108,7 @@ def separate(batch: TrainingBatch) -> tuple[Tensor, Outputs]:
     """
     current = batch.learn_current()
     batch.learn_response(
-        batch.hypernetwork(batch.augment(batch.images, batch.lam_rows), batch.lam_rows)
+        batch.hypernetwork(batch.augment(batch.inputs, batch.lam_rows), batch.lam_rows)
     )
     return current
 
@@ -132,7 +132,7 @@ def linearized(batch: TrainingBatch) -> tuple[Tensor, Outputs]:
         forward_ad.dual_level(),
     ):
         outputs = batch.hypernetwork.first_order(
-            batch.augment(batch.images, batch.lam_rows), batch.lam_rows
+            batch.augment(batch.inputs, batch.lam_rows), batch.lam_rows
         )
         moved = map_outputs(first_order, outputs)
     batch.learn_response(moved)

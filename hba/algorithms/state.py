@@ -5,18 +5,18 @@ optimizer.
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
+from typing_extensions import TypeVar
 
-from hba.algorithms.problem import SearchProblem
-from hba.data.loader import BatchStream
+from hba.algorithms.problem import Batches, SearchProblem
 from hba.hypernet import HyperNetwork, TunedRates
 from hba.models import build_model
-from hba.tasks import task_of
+from hba.tasks import MixedLabels, task_of
 from hba.training.amp import amp_forward, enable_amp
 from hba.training.optim import Plateau
 from hba.utils.graphs import EAGER
@@ -98,7 +98,9 @@ class NetworkModel(InnerModel):
         """Logits (B, classes) of images (B, C, H, W), which are the network's input."""
         return self.network(images)
 
-    def learn(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def learn(
+        self, images: Tensor, labels: Tensor | MixedLabels
+    ) -> tuple[Tensor, Tensor]:
         """Make one step on a batch.
 
         Args:
@@ -204,7 +206,7 @@ class EpochTotals:
         )
 
 
-L = TypeVar("L", bound=InnerModel)
+L = TypeVar("L", bound=InnerModel, default=Any)
 
 
 @dataclass(kw_only=True)
@@ -221,7 +223,7 @@ class SearchState(Generic[L]):
     """The current hyperparameters (n,), as logits."""
     learner: L
     """The weights and their optimizer."""
-    train_stream: BatchStream
+    train_stream: Batches
     """Batches of D_T."""
     generator: torch.Generator
     """Generator of all random numbers of the search."""

@@ -64,7 +64,7 @@ class SearchContext:
 
     def measure(
         self,
-        state: SearchState[Any],
+        state: SearchState,
         epoch: int,
         train_loss: float,
         train_error_percent: float,
@@ -184,7 +184,7 @@ class ImageSearchContext(SearchContext):
 
     def measure(
         self,
-        state: SearchState[Any],
+        state: SearchState,
         epoch: int,
         train_loss: float,
         train_error_percent: float,

@@ -100,7 +100,7 @@ class ForkingTrainer(SearchTrainer):
         )
 
     def advance(self, callback: SearchCallback) -> None:
-        state: Any = self.state
+        state = self.state
         parts = self.algorithm.parallel_parts(self.problem, state)
         if not parts:
             return super().advance(callback)

@@ -218,7 +218,7 @@ class TextSearchContext(SearchContext):
 
     def measure(
         self,
-        state: SearchState[Any],
+        state: SearchState,
         epoch: int,
         train_loss: float,
         train_error_percent: float,

@@ -175,7 +175,7 @@ def test_a_loss_that_is_not_finite_ends_it() -> None:
         run("hba", learning_rate=1e30)
 
 
-class Drifting(Algorithm):
+class Drifting(Algorithm[SearchState[NetworkModel], SearchProblem]):
     """Lambda goes at random."""
 
     name: ClassVar[str] = "drifting"
@@ -183,7 +183,9 @@ class Drifting(Algorithm):
     strength: float = 0.1
     """How far it goes."""
 
-    def begin(self, problem: SearchProblem, networks: Networks) -> Any:
+    def begin(
+        self, problem: SearchProblem, networks: Networks
+    ) -> SearchState[NetworkModel]:
         return SearchState.of(
             problem, self.start(problem), NetworkModel.of(problem, networks(0))
         )
