@@ -173,7 +173,8 @@ def register_regularizer(regularizer: Regularizer) -> Regularizer:
         The same regularizer.
 
     Raises:
-        SettingsError: For a built-in name, or a regularizer without function.
+        SettingsError: For a built-in name, for a regularizer without function, and for
+            an unknown task.
     """
     name = regularizer.name
     built_in = (AUGMENTATION, *(existing.name for existing in _BUILT_IN))
@@ -181,6 +182,11 @@ def register_regularizer(regularizer: Regularizer) -> Regularizer:
         raise SettingsError(
             f"{name} must be a name that is not built in, with a function and"
             " hyperparameters"
+        )
+    if not (tasks := {*tasks_of(regularizer)}) or not tasks <= TASKS.keys():
+        raise SettingsError(
+            f"the tasks of the regularizer {name} must be some of {', '.join(TASKS)},"
+            f" got {', '.join(sorted(tasks)) or 'none'}"
         )
     REGULARIZERS[name] = regularizer
     return regularizer
@@ -199,12 +205,17 @@ def find_regularizer(name: str) -> Regularizer:
     return REGULARIZERS[name]
 
 
+def tasks_of(regularizer: Regularizer) -> tuple[str, ...]:
+    """Names of the tasks that can tune a regularizer."""
+    return tuple(IMAGE_TASKS) if regularizer.tasks is None else regularizer.tasks
+
+
 def tunable_in(tasks: Collection[str]) -> tuple[str, ...]:
     """The names in `tune` of all regularizers for any of the named tasks."""
     return tuple(
         regularizer.tuned_as
         for regularizer in REGULARIZERS.values()
-        if not {*tasks}.isdisjoint(regularizer.tasks)
+        if not {*tasks}.isdisjoint(tasks_of(regularizer))
     )
 
 

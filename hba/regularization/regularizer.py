@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from hba.errors import SettingsError
-from hba.tasks import IMAGE_TASKS, TASKS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -110,9 +109,9 @@ class Regularizer:
     """The function in the table. `values` has, by own name, one number for each image
     (B,), in natural units, on the device.
     """
-    tasks: tuple[str, ...] = tuple(IMAGE_TASKS)
-    """Names of the tasks that can tune it, in `hba.tasks.TASKS`. The function gets the
-    inputs, or the outputs and labels, of these tasks.
+    tasks: tuple[str, ...] | None = None
+    """Names of the tasks that can tune it, in `hba.tasks.TASKS`; None for all tasks on
+    images. The function gets the inputs, or the outputs and labels, of these tasks.
     """
 
     def __post_init__(self) -> None:
@@ -123,17 +122,14 @@ class Regularizer:
         is_placed = self.place in get_args(Place) and (self.place == "network") == (
             self.function is None
         )
-        is_tunable = bool(self.tasks) and {*self.tasks} <= TASKS.keys()
-        if not (
-            is_named and is_placed and is_tunable and len(set(names)) == len(names)
-        ):
+        if not (is_named and is_placed and len(set(names)) == len(names)):
             rule = (
                 "a name in one word, hyperparameters with different names <name>.<own"
-                " name>, a function, a place"
+                " name>, a function and a place"
             )
             raise SettingsError(
-                f"a regularizer must have {rule} of {', '.join(get_args(Place))}, and"
-                f" tasks of {', '.join(TASKS)}, got {self}"
+                f"a regularizer must have {rule} of {', '.join(get_args(Place))}, got"
+                f" {self}"
             )
 
     def __call__(self, *arguments: Any, **values: Any) -> Tensor:

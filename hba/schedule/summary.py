@@ -32,7 +32,7 @@ from hba.operations.operation import MIXING, WALK
 from hba.policy.draw import Floats, count_limits, mean_probabilities, poisson_binomial
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES, of_row, randaugment, started
-from hba.regularization.groups import find_regularizer
+from hba.regularization.groups import find_regularizer, tasks_of
 from hba.regularization.regularizer import Hyperparameter
 from hba.schedule.schedule import Schedule
 from hba.tasks import TASKS, Classification, Task
@@ -278,7 +278,7 @@ def task_of_schedule(schedule: Schedule) -> Task:
     """
     task = TASKS.get(str(schedule.provenance.get("task")), TASKS[Classification.name])
     for hyperparameter in schedule.space.regularizers:
-        tasks = find_regularizer(hyperparameter.group).tasks
+        tasks = tasks_of(find_regularizer(hyperparameter.group))
         if task.name not in tasks:
             return TASKS[tasks[0]]
     return task

@@ -17,7 +17,9 @@ from hba.regularization.groups import (
     dropouts,
     hyperparameters_of,
     input_dropout,
+    tasks_of,
     tunable,
+    tunable_in,
 )
 from hba.regularization.regularizer import Hyperparameter, Regularizer
 from hba.tasks import IMAGE_TASKS
@@ -26,7 +28,7 @@ from hba.tasks import IMAGE_TASKS
 def test_the_documentation_has_all_regularizers_of_images() -> None:
     text = text_of("docs/regularization.md")
     for regularizer in REGULARIZERS.values():
-        if not IMAGE_TASKS.keys().isdisjoint(regularizer.tasks):
+        if not IMAGE_TASKS.keys().isdisjoint(tasks_of(regularizer)):
             assert f"`{regularizer.tuned_as}`" in text
             for one in regularizer.hyperparameters:
                 assert f"`{one.name}` | {one.low:g} to {one.high:g}" in text
@@ -73,6 +75,19 @@ def test_one_of_ones_own_can_be_tuned_by_name() -> None:
     assert hyperparameters_of(["mine"], nn.Module, 0.0) == (MINE,)
     with pytest.raises(SettingsError, match="unknown group 'min'; did you mean mine"):
         groups.check_tune(["min"])
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_regularizer_is_only_for_the_tasks_that_it_names() -> None:
+    hba.register_regularizer(
+        Regularizer("mine", (MINE,), "loss", nothing, ("language",))
+    )
+    assert "mine" not in tunable()
+    assert "mine" in tunable_in(["language"])
+    with pytest.raises(SettingsError, match="classification, multi-label, language"):
+        hba.register_regularizer(
+            Regularizer("mine", (MINE,), "loss", nothing, ("lan",))
+        )
 
 
 def test_dropout_of_the_input_keeps_the_mean_and_has_the_variance_of_its_rate() -> None:

@@ -15,6 +15,7 @@ from tuned_schedules import NAMES, OTHERS, alone, both, staged
 import hba
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
+from hba.regularization.groups import REGULARIZERS
 from hba.report.findings import reach_line
 from hba.schedule.mixing import Mixing
 from hba.schedule.schedule import Schedule
@@ -28,6 +29,7 @@ from hba.schedule.summary import (
     start_of,
     summarize,
     summarize_regularizers,
+    task_of_schedule,
     used_operations,
 )
 from hba.training.mixing import draw_shares
@@ -356,3 +358,17 @@ def test_regularizers_have_their_values_and_where_they_began() -> None:
         both(spread=0.5).without_regularizers(), 2
     )
     assert (reach(alone(), 0), changes(alone(), 2)) == (({}, (1.0,)), [])
+
+
+def test_the_task_is_that_of_the_search_or_of_a_regularizer_that_others_lack() -> None:
+    of_language = SearchSpace(regularizers=REGULARIZERS["activation"].hyperparameters)
+    values = of_language.decode(of_language.initial())[None].numpy()
+    assert task_of_schedule(Schedule(of_language, values)).name == "language"
+    for named, expected in (
+        ({}, "classification"),
+        ({"task": "multi-label"}, "multi-label"),
+        ({"task": "language"}, "language"),
+        ({"task": ["unknown"]}, "classification"),
+    ):
+        schedule = schedule_of(["Rotate"], [[0.5, 15.0]], **named)
+        assert task_of_schedule(schedule).name == expected
