@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from hba.policy_choice.pace import Pace
 from hba.policy_evaluation.callbacks import EvaluationCallback, EvaluationPlan
 from hba.policy_search.callbacks import SearchCallback
+from hba.policy_search.timing import Pace
 from hba.training.metrics import Measured
 from hba.training.trained_network import is_kept
 from hba.utils.progress import ProgressBar

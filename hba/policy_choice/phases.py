@@ -49,14 +49,12 @@ from hba.policy_choice.contest import (
     train_seed,
 )
 from hba.policy_choice.linear import FrozenFeatures, tested
-from hba.policy_choice.pace import TOLERATED, Pace, TooSlow
 from hba.policy_choice.plan import (
     CONTEST_SHARE,
     ROWS_OF_TEST,
     SECONDS_OF_PHASE,
     Extent,
     counts_of,
-    rounds,
     seconds_for_onnx,
 )
 from hba.policy_choice.record import (
@@ -73,6 +71,15 @@ from hba.policy_evaluation.baselines import NONE, row_configs
 from hba.policy_evaluation.evaluation import evaluate
 from hba.policy_search.config import SearchConfig, flattened, from_config
 from hba.policy_search.search import custom_components, search
+from hba.policy_search.timing import (
+    FEWEST_EPOCHS,
+    Pace,
+    TooSlow,
+    fewer_epochs,
+    is_late,
+    rounds,
+    share_that_fits,
+)
 from hba.policy_search.trainer import SAVE_EVERY_SECONDS
 from hba.policy_search.training_size import MOST_EPOCHS, MOST_FINE_TUNING
 from hba.results.evaluation import RESULTS_NAME, EvaluationResult, read_results
@@ -100,8 +107,6 @@ RESERVE = 0.96
 """Share of the time to plan with during a run; the rest is for the report."""
 LINEAR_SHARE = 0.04
 """Largest share of the time for linear layers on frozen features."""
-FEWEST_EPOCHS = 2
-"""Fewest epochs of a training, if trainings take longer than planned."""
 SHORTEST_TEST = 0.5
 """Share of the epochs in the contest below which a test is not shortened so that the
 contest may try all its rows.
@@ -350,9 +355,8 @@ class AutoRun:
         left = self.seconds_left - SECONDS_OF_PHASE * len(others) * (
             self.record.n_jobs > 1
         )
-        return left / max(
-            seconds * (sum(others.values()) + CONTEST_SHARE / self.record.n_jobs), 1e-3
-        )
+        n_trainings = sum(others.values()) + CONTEST_SHARE / self.record.n_jobs
+        return share_that_fits(n_trainings, seconds, left)
 
     def _following(self, phase: str) -> float:
         """The time of all phases after this one, in trainings."""
@@ -387,9 +391,8 @@ class AutoRun:
             or self.record.settings["epochs"] <= FEWEST_EPOCHS
         ):
             return False
-        return (
-            n_trainings * self.record.training_seconds
-            > TOLERATED * self.seconds_for_trainings
+        return is_late(
+            n_trainings, self.record.training_seconds, self.seconds_for_trainings
         )
 
     def _shorten(self, n_trainings: float) -> None:
@@ -398,8 +401,8 @@ class AutoRun:
         """
         epochs = self.record.settings["epochs"]
         seconds = self.record.training_seconds
-        share = self.seconds_for_trainings / (n_trainings * seconds)
-        fewer = min(epochs, max(FEWEST_EPOCHS, int(epochs * share)))
+        share = share_that_fits(n_trainings, seconds, self.seconds_for_trainings)
+        fewer = fewer_epochs(epochs, share)
         settings = {**self.record.settings, "epochs": fewer}
         self.note(
             settings=settings, training_seconds=max(seconds * fewer / epochs, 1e-3)
@@ -413,10 +416,12 @@ class AutoRun:
         n_trainings = CONTEST_SHARE * rounds(
             n_candidates, self.record.n_jobs
         ) + self._following(NETWORK)
-        share = min(1.0, self.seconds_for_trainings / (seconds * n_trainings))
+        share = min(
+            1.0, share_that_fits(n_trainings, seconds, self.seconds_for_trainings)
+        )
         shorter = list[Candidate]()
         for candidate in self.record.candidates:
-            epochs = max(FEWEST_EPOCHS, int(share * candidate.settings["epochs"]))
+            epochs = fewer_epochs(candidate.settings["epochs"], share)
             settings = {**candidate.settings, "epochs": epochs}
             shorter.append(
                 candidate.model_copy(

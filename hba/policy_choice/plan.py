@@ -4,9 +4,11 @@ import math
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 
 from hba.config.evaluation import EvaluationConfig
 from hba.config.presets import DEFAULT_PRESETS, SEARCH_PRESETS
@@ -31,7 +33,9 @@ from hba.policy_choice.record import (
 )
 from hba.policy_evaluation.baselines import NONE, named_rows
 from hba.policy_search.config import SearchConfig, flattened
+from hba.policy_search.timing import rounds
 from hba.policy_search.training_size import (
+    TrainingRequest,
     TrainingSize,
     fine_tuning_sizes,
     training_size,
@@ -109,11 +113,6 @@ class Extent(NamedTuple):
             CONTEST: CONTEST_SHARE * contest,
             TEST: rounds(ROWS_OF_TEST * self.test_seeds, n_jobs),
         }
-
-
-def rounds(n_trainings: int, n_jobs: int) -> int:
-    """How many times as long as one training so many take, n_jobs at a time."""
-    return math.ceil(n_trainings / n_jobs)
 
 
 ROWS_OF_TEST = 3
@@ -244,20 +243,19 @@ def planned(
             f"the budget must leave time after a start of {start:.0f} s; give 1m, or"
             " more"
         )
-    of_network = sized(values, components, summary)
-    arguments = (
+    network = components.get("model")
+    request = TrainingRequest(
         summary,
         left / trainings,
         device,
         max(1, n_threads // n_jobs),
-        of_network,
+        sized(values, network, summary),
+        network,
     )
     sizes = (
-        [size_of_example(*arguments)]
-        if is_example
-        else sizes_of(arguments, models, values)
+        [size_of_example(request)] if is_example else sizes_of(request, models, values)
     )
-    sizes = in_memory(sizes, values, of_network)
+    sizes = in_memory(sizes, values, request)
     seconds = max(size.seconds for size in sizes)
     extent = extent._replace(networks=min(extent.networks, len(sizes)))
     least_extent = LEAST._replace(search=extent.search)
@@ -377,20 +375,11 @@ def pretrained_models(
     return (model,)
 
 
-def size_of_example(
-    look: Look,
-    seconds: float,
-    device: torch.device,
-    n_threads: int,
-    settings: Mapping[str, Any],
-) -> TrainingSize:
-    """The training of the example, with fewer epochs on a slow or busy machine. The
-    arguments are of training_size.
-    """
-    size = training_size(
-        look, seconds, device, n_threads, {**settings, "epochs": MOST_EPOCHS_OF_EXAMPLE}
-    )
-    epochs = round(MOST_EPOCHS_OF_EXAMPLE * seconds / size.seconds)
+def size_of_example(request: TrainingRequest) -> TrainingSize:
+    """The training of the example, with fewer epochs on a slow or busy machine."""
+    settings = {**request.settings, "epochs": MOST_EPOCHS_OF_EXAMPLE}
+    size = training_size(replace(request, settings=settings))
+    epochs = round(MOST_EPOCHS_OF_EXAMPLE * request.seconds / size.seconds)
     epochs = min(MOST_EPOCHS_OF_EXAMPLE, max(FEWEST_EPOCHS_OF_EXAMPLE, epochs))
     return size.model_copy(
         update={
@@ -401,23 +390,29 @@ def size_of_example(
 
 
 def sizes_of(
-    arguments: Any, models: Sequence[str], settings: Mapping[str, Any]
+    request: TrainingRequest, models: Sequence[str], settings: Mapping[str, Any]
 ) -> list[TrainingSize]:
     """The sizes of trainings from random weights, unless pretrained ones are asked for,
     and of the pretrained models.
 
-    arguments: those of training_size. Raises SettingsError if no training fits.
+    Args:
+        request: What the trainings are chosen for.
+        models: Names of the pretrained networks.
+        settings: Settings of the user.
+
+    Raises:
+        SettingsError: If no training fits.
     """
     sizes = list[TrainingSize]()
     problem = list[SettingsError]()
     if not (models and {"model", "pretrained", "freeze"} & {*settings}):
         try:
-            sizes.append(training_size(*arguments))
+            sizes.append(training_size(request))
         except SettingsError as error:
             problem.append(error)
     if models:
         try:
-            sizes += fine_tuning_sizes(models, *arguments)
+            sizes += fine_tuning_sizes(models, request)
         except SettingsError as error:
             problem.append(error)
     if not sizes:
@@ -460,19 +455,25 @@ def unset(data: str) -> dict[str, Any]:
 def in_memory(
     sizes: Sequence[TrainingSize],
     settings: Mapping[str, Any],
-    of_network: Mapping[str, Any],
+    request: TrainingRequest,
 ) -> list[TrainingSize]:
     """The sizes whose images can be kept in memory, completed by the given network and
     side of images.
 
-    of_network: what `sized` returns. Raises SettingsError if there are none.
+    Args:
+        sizes: All sizes.
+        settings: Settings of the user.
+        request: What the sizes were chosen for.
+
+    Raises:
+        SettingsError: If there are none.
     """
     kept = {
         name: settings[name] for name in ("model", "image_size") if name in settings
     }
     fitting = list[TrainingSize]()
     for size in sizes:
-        side = int(size.settings.get("image_size") or of_network["image_size"])
+        side = int(size.settings.get("image_size") or request.settings["image_size"])
         if (
             not settings.get("stream")
             and 3 * size.n_images * side**2 <= STREAM_ABOVE_BYTES
@@ -490,16 +491,16 @@ def in_memory(
 
 
 def sized(
-    settings: Mapping[str, Any], components: Mapping[str, Any], summary: Look
+    settings: Mapping[str, Any], network: nn.Module | None, summary: Look
 ) -> dict[str, Any]:
     """The settings that determine the size of a training. The user's own network gets
     images of the given side.
 
-    Raises SettingsError if it cannot take them.
+    Raises:
+        SettingsError: If it cannot take them.
     """
-    if "model" not in components:
+    if network is None:
         return dict(settings)
-    network = components["model"]
     side = DataConfig.make(
         {"data": settings["data"], "image_size": settings.get("image_size")}
     ).side
@@ -508,12 +509,7 @@ def sized(
         torch.zeros(2, dtype=torch.int64),
     )
     CustomNetwork(network).check_takes(images, side, len(summary.class_names))
-    return {
-        **settings,
-        "model": type(network).__name__,
-        "image_size": side,
-        "network": network,
-    }
+    return {**settings, "model": type(network).__name__, "image_size": side}
 
 
 def words_of_networks(sizes: Sequence[TrainingSize], extent: Extent) -> str:

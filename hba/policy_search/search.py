@@ -28,14 +28,18 @@ from hba.executors.ray_executor import check_one_way, connected
 from hba.operations.registration import check_known
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import started
-from hba.policy_search.budget import MANY_EPOCHS, within
 from hba.policy_search.callbacks import SearchCallback, SearchProgress, SearchResult
 from hba.policy_search.checkpoint import RunFolder
 from hba.policy_search.config import SearchConfig, flattened, from_config
 from hba.policy_search.context import OF_SPACE, ImageSearchContext
 from hba.policy_search.forks import trainer_for
+from hba.policy_search.timing import MANY_EPOCHS, within
 from hba.policy_search.trainer import SearchTrainer
-from hba.policy_search.training_size import fine_tuning_sizes, training_size
+from hba.policy_search.training_size import (
+    TrainingRequest,
+    fine_tuning_sizes,
+    training_size,
+)
 from hba.preprocessing import network_input_size
 from hba.regularization.groups import AUGMENTATION, find_regularizer
 from hba.utils.devices import explained_memory_errors, find_device, own_state
@@ -176,14 +180,14 @@ def sized_by(
     n_jobs = jobs or default_jobs(device)
     trainings = config.algorithm.cost(n_jobs)
     fixed = {**settings, **({} if config.algorithm.can_be_fast else {"fast": False})}
-    arguments = (seen, seconds / trainings, device, max(1, n_threads // n_jobs), fixed)
+    request = TrainingRequest(
+        seen, seconds / trainings, device, max(1, n_threads // n_jobs), fixed
+    )
     is_pretrained = (
         "model" in fixed and source_of_weights(fixed.get("pretrained")) is not None
     )
-    fine_tuned = (
-        fine_tuning_sizes([fixed["model"]], *arguments) if is_pretrained else []
-    )
-    chosen = fine_tuned[-1] if fine_tuned else training_size(*arguments)
+    fine_tuned = fine_tuning_sizes([fixed["model"]], request) if is_pretrained else []
+    chosen = fine_tuned[-1] if fine_tuned else training_size(request)
     return {name: value for name, value in chosen.settings.items() if name != "epochs"}
 
 

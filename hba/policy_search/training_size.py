@@ -9,22 +9,18 @@ several sizes, and returns those for which a few epochs fit; which one is best i
 measured by trainings.
 """
 
-import copy
 import math
-import time
 from collections.abc import Mapping, Sequence
-from functools import partial
-from statistics import median
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pydantic
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from hba.config.training import LEAST_EPOCHS, source_of_weights
 from hba.data.look import Look
 from hba.errors import SettingsError
-from hba.models import Start, build_model
 from hba.models.timm_networks import (
     AND_STATISTICS,
     NOTHING,
@@ -34,12 +30,7 @@ from hba.models.timm_networks import (
     only_side,
     timm_config,
 )
-from hba.schedule.recipes import RECIPES
-from hba.training.amp import amp_forward, enable_amp
-from hba.training.augmentation import ScheduleAugmentation
-from hba.utils.devices import exact_device
-from hba.utils.graphs import EAGER_RUNS, StepGraphs
-from hba.utils.seeding import default_generators
+from hba.policy_search.timing import Rung, StepTimer
 from hba.utils.text import counted
 
 SMALL = ("wrn-10-1", "wrn-10-2", "wrn-16-2", "wrn-40-2", "wrn-28-10")
@@ -97,41 +88,60 @@ LEARNING_RATE = 0.1
 size.
 """
 WEIGHT_DECAY = 0.0005
-WORTH_IT = 1.25
-"""How many times as fast bfloat16 must be to be used."""
-MUCH_SLOWER = 1.5
-"""If bfloat16 is this many times as slow, it is not tried again."""
 AS_FAST = 1.1
 """How many times as long as the shortest a step may always take."""
-BESIDE = 1.3
-"""How many times as long a step takes while other trainings run."""
-MOST_STEPS = 20
-"""How many steps to time, at most."""
-MOST_SECONDS = 1.0
-"""How long to time steps, at most."""
 TOO_LONG = 1.5
 """How many times the time of a training may be exceeded, in proportion to the pixels,
 for the next size to be timed.
 """
 
 
-class Rung(NamedTuple):
-    """Network and side of images."""
+class EpochBounds(NamedTuple):
+    """How many epochs a training may have."""
 
-    model: str
-    """Name of the network."""
-    side: int
-    """Side in pixels."""
-    further: tuple[tuple[str, Any], ...] = ()
-    """Settings of fine-tuning, if any."""
+    fewest: int
+    most: int
+    of_part: int
+    """Epochs on a part of the images."""
+
+
+@dataclass(frozen=True)
+class TrainingRequest:
+    """What a training is chosen for."""
+
+    look: Look
+    """The images."""
+    seconds: float
+    """Seconds of one training."""
+    device: torch.device
+    """The device."""
+    n_threads: int
+    """Threads of PyTorch for one training."""
+    settings: Mapping[str, Any]
+    """Given settings by name; only others are chosen."""
+    network: nn.Module | None = None
+    """The user's own network, whose settings model and image_size are given."""
 
     @property
-    def key(self) -> tuple[Any, ...]:
-        """What the time of a step depends on."""
-        return (
-            self.model,
-            self.side,
-            dict(self.further).get("freeze", "").removesuffix(AND_STATISTICS),
+    def n_images(self) -> int:
+        """Number of images for training and validation."""
+        if "train_size" not in self.settings:
+            return self.look.n_train
+        n_val = self.look.n_val or self.look.n_train // 5
+        return min(
+            self.look.n_train,
+            self.settings["train_size"] + self.settings.get("val_size", n_val),
+        )
+
+    def timer(self, batch_size: int) -> StepTimer:
+        """Times steps of such a training."""
+        return StepTimer(
+            len(self.look.class_names),
+            batch_size,
+            self.device,
+            self.n_threads,
+            self.settings,
+            self.network,
         )
 
 
@@ -148,32 +158,21 @@ class TrainingSize(pydantic.BaseModel, frozen=True):
     """One sentence for each choice, with the option that overrides it."""
 
 
-def training_size(
-    look: Look,
-    seconds: float,
-    device: torch.device,
-    n_threads: int,
-    settings: Mapping[str, Any],
-) -> TrainingSize:
+def training_size(request: TrainingRequest) -> TrainingSize:
     """Choose settings of a training from random weights that takes about a given time.
 
     If FEWEST_EPOCHS of all images do not fit, it uses a part of them.
 
     Args:
-        look: The images.
-        seconds: Seconds of one training.
-        device: The device.
-        n_threads: Threads of PyTorch for one training.
-        settings: Given settings by name; only others are chosen.
+        request: What the training is chosen for.
 
     Raises:
         SettingsError: If a part of the images would be smaller than FEWEST_IMAGES.
     """
-    n_images = images_of(look, settings)
-    timer = StepTimer(
-        look, batch_size_for(n_images, settings), device, n_threads, settings
-    )
-    rungs = ladder(look, settings)
+    settings = request.settings
+    n_images = request.n_images
+    timer = request.timer(batch_size_for(n_images, settings))
+    rungs = ladder(request.look, settings)
     enough = min(
         max(LEAST_EPOCHS, math.ceil(IMAGES_OF_TRAINING / n_images)), ENOUGH_EPOCHS
     )
@@ -187,7 +186,7 @@ def training_size(
             longer = timer.seconds(rung)
         except torch.OutOfMemoryError:
             break
-        fits = longer * n_images * needed <= seconds
+        fits = longer * n_images * needed <= request.seconds
         if not fits and longer > free:
             break
         chosen = rung
@@ -197,21 +196,15 @@ def training_size(
             if fits
             else "as fast as the smallest"
         )
-    fitted = _fitted(
-        look, cost, seconds, settings, (FEWEST_EPOCHS, MOST_EPOCHS, EPOCHS_OF_PART)
-    )
+    bounds = EpochBounds(FEWEST_EPOCHS, MOST_EPOCHS, EPOCHS_OF_PART)
+    fitted = _fit(request, cost, bounds)
     if isinstance(fitted, float):
         raise too_short(fitted)
-    return _size(chosen, fitted, cost, reason, look, timer, settings)
+    return _size(request, timer, chosen, fitted, reason)
 
 
 def fine_tuning_sizes(
-    models: Sequence[str],
-    look: Look,
-    seconds: float,
-    device: torch.device,
-    n_threads: int,
-    settings: Mapping[str, Any],
+    models: Sequence[str], request: TrainingRequest
 ) -> list[TrainingSize]:
     """Choose trainings from pretrained weights that take about a given time.
 
@@ -221,68 +214,115 @@ def fine_tuning_sizes(
 
     Args:
         models: Names of the networks.
-        look: The images.
-        seconds: Seconds of one training.
-        device: The device.
-        n_threads: Threads of PyTorch for one training.
-        settings: Given settings by name; only others are chosen.
+        request: What the trainings are chosen for.
 
     Raises:
         SettingsError: If none fits.
     """
-    batch_size = settings.get("batch_size") or min(
-        FINE_TUNING_BATCH, max(2, images_of(look, settings) // 3)
+    batch_size = request.settings.get("batch_size") or min(
+        FINE_TUNING_BATCH, max(2, request.n_images // 3)
     )
-    timer = StepTimer(look, batch_size, device, n_threads, settings)
-    source = source_of_weights(settings.get("pretrained"))
-    largest = max(PRETRAINED_SIDES[0], min(PRETRAINED_SIDES[-1], ENLARGED * look.side))
-    choices = list[TrainingSize]()
-    times = math.inf
-    problem = None
+    timer = request.timer(batch_size)
+    sizes = list[TrainingSize]()
+    attempts = list[_Attempt]()
     for model in models:
-        of_model = list[list[TrainingSize]]()
-        of_pixel = 0.0
-        sides = (
-            [settings["image_size"]]
-            if settings.get("image_size")
-            else sides_to_try(model, largest)
+        of_model = _attempts(model, request, timer)
+        fitting = [attempt.sizes for attempt in of_model if attempt.sizes]
+        sizes += [size for of_side in fitting[-MOST_SIDES:] for size in of_side]
+        attempts += of_model
+    if sizes:
+        return sizes
+    times = min(attempt.times for attempt in attempts)
+    problems = [attempt.problem for attempt in attempts if attempt.problem is not None]
+    if times == math.inf and problems and isinstance(problems[-1], SettingsError):
+        raise problems[-1]
+    raise too_short(times)
+
+
+@dataclass
+class _Attempt:
+    """The trainings of a pretrained network at one side of images."""
+
+    sizes: list[TrainingSize] = field(default_factory=list)
+    """Those that fit."""
+    seconds_of_pixel: float = 0.0
+    """Seconds of a step per image and pixel; 0 if it was not timed."""
+    times: float = math.inf
+    """How many times as long the budget has to be for one that does not fit."""
+    problem: SettingsError | torch.OutOfMemoryError | None = None
+    """Why steps could not be timed."""
+
+
+def _attempts(model: str, request: TrainingRequest, timer: StepTimer) -> list[_Attempt]:
+    """Try the sides of images for a pretrained network, from the smallest on, until the
+    trainings take too long.
+    """
+    settings = request.settings
+    largest = max(
+        PRETRAINED_SIDES[0], min(PRETRAINED_SIDES[-1], ENLARGED * request.look.side)
+    )
+    sides = (
+        [settings["image_size"]]
+        if settings.get("image_size")
+        else sides_to_try(model, largest)
+    )
+    attempts = list[_Attempt]()
+    seconds_of_pixel = 0.0
+    has_fitting = False
+    is_refused = False
+    for side in sides:
+        fewest = FEWEST_FINE_TUNING[1 if has_fitting else 0]
+        shortest = seconds_of_pixel * side**2 * request.n_images * fewest
+        is_too_long = shortest > TOO_LONG * request.seconds
+        if is_too_long and not settings.get("epochs"):
+            break
+        if has_fitting and side > largest:
+            break
+        bounds = EpochBounds(fewest, MOST_FINE_TUNING, EPOCHS_OF_FINE_PART)
+        attempt = _attempt(
+            Rung(model, side), request, timer, bounds, may_be_part=not has_fitting
         )
-        for side in sides:
-            fewest = FEWEST_FINE_TUNING[1 if of_model else 0]
-            bounds = (fewest, MOST_FINE_TUNING, EPOCHS_OF_FINE_PART)
-            shortest = of_pixel * side**2 * images_of(look, settings) * fewest
-            is_too_long = shortest > TOO_LONG * seconds and not settings.get("epochs")
-            if is_too_long or (of_model and side > largest):
-                break
-            of_side = list[TrainingSize]()
-            for fine_tuning in ways_to_fine_tune(
-                model, batch_size, {**settings, "pretrained": source or TIMM}
-            ):
-                rung = Rung(model, side, fine_tuning)
-                try:
-                    cost = timer.seconds(rung)
-                except (torch.OutOfMemoryError, SettingsError) as error:
-                    problem = error
-                    break
-                of_pixel = cost / side**2
-                fitted = _fitted(look, cost, seconds, settings, bounds)
-                if isinstance(fitted, float):
-                    times = min(times, fitted)
-                # A part of the images is used at the smallest side only.
-                elif not (of_model and fitted.sizes):
-                    of_side.append(_size(rung, fitted, cost, "", look, timer, settings))
-            # Some networks take images of one size only.
-            if not of_side and not isinstance(problem, SettingsError):
-                break
-            of_model += [of_side] if of_side else []
-        choices += [size for of_side in of_model[-MOST_SIDES:] for size in of_side]
-    if not choices:
-        raise (
-            problem
-            if isinstance(problem, SettingsError) and times == math.inf
-            else too_short(times)
-        )
-    return choices
+        attempts.append(attempt)
+        seconds_of_pixel = attempt.seconds_of_pixel or seconds_of_pixel
+        has_fitting = has_fitting or bool(attempt.sizes)
+        # Some networks take images of one size only.
+        is_refused = is_refused or isinstance(attempt.problem, SettingsError)
+        if not attempt.sizes and not is_refused:
+            break
+    return attempts
+
+
+def _attempt(
+    at_side: Rung,
+    request: TrainingRequest,
+    timer: StepTimer,
+    bounds: EpochBounds,
+    *,
+    may_be_part: bool,
+) -> _Attempt:
+    """Time the ways to fine-tune a network at one side of images.
+
+    may_be_part: whether a training may use a part of the images.
+    """
+    settings = request.settings
+    source = source_of_weights(settings.get("pretrained")) or TIMM
+    attempt = _Attempt()
+    for fine_tuning in ways_to_fine_tune(
+        at_side.model, timer.batch_size, {**settings, "pretrained": source}
+    ):
+        rung = at_side._replace(further=fine_tuning)
+        try:
+            cost = timer.seconds(rung)
+        except (torch.OutOfMemoryError, SettingsError) as error:
+            attempt.problem = error
+            break
+        attempt.seconds_of_pixel = cost / rung.side**2
+        fitted = _fit(request, cost, bounds)
+        if isinstance(fitted, float):
+            attempt.times = min(attempt.times, fitted)
+        elif may_be_part or not fitted.part:
+            attempt.sizes.append(_size(request, timer, rung, fitted, ""))
+    return attempt
 
 
 def sides_to_try(model: str, largest: int) -> list[int]:
@@ -354,84 +394,61 @@ class _Fitted(NamedTuple):
 
     epochs: int
     n_images: int
-    sizes: Mapping[str, int]
-    """Settings that select a part of the images."""
+    part: Mapping[str, int]
+    """Settings that select a part of the images; empty for all."""
 
 
-def _fitted(
-    look: Look,
-    cost: float,
-    seconds: float,
-    settings: Mapping[str, Any],
-    bounds: tuple[int, int, int],
-) -> _Fitted | float:
-    """Epochs of all images, or of a part of them, that take a given time.
+def _fit(request: TrainingRequest, cost: float, bounds: EpochBounds) -> _Fitted | float:
+    """Epochs of all images, or of a part of them, that take the requested time.
 
     Args:
-        look: The images.
+        request: What the training is chosen for.
         cost: Seconds per image.
-        seconds: Seconds of one training.
-        settings: Given settings by name.
         bounds: Fewest and most epochs, and those of a part.
 
     Returns:
         Epochs and images; or, if there are none, how many times the seconds must be.
     """
-    n_images = images_of(look, settings)
-    fewest, most, of_part = bounds
-    sizes: dict[str, int] = {}
-    if "epochs" not in settings and fewest * cost * n_images > seconds:
-        most_images = (
-            n_images if "train_size" in settings else int(seconds / (cost * of_part))
-        )
+    settings = request.settings
+    n_images = request.n_images
+    part: dict[str, int] = {}
+    if "epochs" not in settings and bounds.fewest * cost * n_images > request.seconds:
+        most_images = n_images
+        if "train_size" not in settings:
+            most_images = int(request.seconds / (cost * bounds.of_part))
         if most_images == n_images or most_images < FEWEST_IMAGES:
-            needed = cost * (
-                fewest * n_images
-                if n_images <= FEWEST_IMAGES
-                else of_part * FEWEST_IMAGES
-            )
-            return math.ceil(10 * needed / max(seconds, 1e-9)) / 10
-        n_val = min(most_images // 5, look.n_val or most_images)
+            needed = cost * bounds.of_part * FEWEST_IMAGES
+            if n_images <= FEWEST_IMAGES:
+                needed = cost * bounds.fewest * n_images
+            return math.ceil(10 * needed / max(request.seconds, 1e-9)) / 10
+        n_val = min(most_images // 5, request.look.n_val or most_images)
         n_images = most_images
-        sizes = {"train_size": most_images - n_val, "val_size": n_val}
-    return _Fitted(
-        settings.get("epochs") or min(most, int(seconds / (cost * n_images))),
-        n_images,
-        sizes,
+        part = {"train_size": most_images - n_val, "val_size": n_val}
+    epochs = settings.get("epochs") or min(
+        bounds.most, int(request.seconds / (cost * n_images))
     )
+    return _Fitted(epochs, n_images, part)
 
 
 def _size(
+    request: TrainingRequest,
+    timer: StepTimer,
     rung: Rung,
     fitted: _Fitted,
-    cost: float,
     reason: str,
-    look: Look,
-    timer: "StepTimer",
-    settings: Mapping[str, Any],
 ) -> TrainingSize:
     return TrainingSize(
-        settings={**_settings(rung, fitted.epochs, timer, settings), **fitted.sizes},
+        settings={**_settings(request, timer, rung, fitted.epochs), **fitted.part},
         n_images=fitted.n_images,
-        seconds=fitted.epochs * cost * fitted.n_images,
-        reasons=tuple(_reasons(rung, fitted, reason, look, timer, settings)),
-    )
-
-
-def images_of(look: Look, settings: Mapping[str, Any]) -> int:
-    """Number of images for training and validation."""
-    if "train_size" not in settings:
-        return look.n_train
-    return min(
-        look.n_train,
-        settings["train_size"]
-        + settings.get("val_size", look.n_val or look.n_train // 5),
+        seconds=fitted.epochs * timer.seconds(rung) * fitted.n_images,
+        reasons=tuple(_reasons(request, timer, rung, fitted, reason)),
     )
 
 
 def _settings(
-    chosen: Rung, epochs: int, timer: "StepTimer", settings: Mapping[str, Any]
+    request: TrainingRequest, timer: StepTimer, chosen: Rung, epochs: int
 ) -> dict[str, Any]:
+    settings = request.settings
     is_sgd = settings.get("optimizer", "sgd") == "sgd"
     rate = float(f"{LEARNING_RATE * math.sqrt(timer.batch_size / BATCH_SIZES[-1]):.2g}")
     values = {
@@ -456,17 +473,18 @@ def _settings(
 
 
 def _reasons(
+    request: TrainingRequest,
+    timer: StepTimer,
     chosen: Rung,
     fitted: _Fitted,
     reason: str,
-    look: Look,
-    timer: "StepTimer",
-    settings: Mapping[str, Any],
 ) -> list[str]:
     reasons = []
+    look = request.look
+    settings = request.settings
     epochs = fitted.epochs
     is_pretrained = bool(chosen.further)
-    if fitted.n_images < images_of(look, settings):
+    if fitted.n_images < request.n_images:
         reasons.append(
             f"{fitted.n_images:,} of the {look.n_train:,} images for training and"
             " validation (--train-size)"
@@ -543,120 +561,3 @@ def batch_size_for(n_images: int, settings: Mapping[str, Any]) -> int:
         BATCH_SIZES, key=lambda size: abs(math.log(size * STEPS_PER_EPOCH / n_images))
     )
     return int(settings.get("batch_size") or min(nearest, max(2, n_images // 3)))
-
-
-class StepTimer:
-    """Times training steps of one process, in single precision and in bfloat16, or only
-    in the given one.
-    """
-
-    def __init__(
-        self,
-        look: Look,
-        batch_size: int,
-        device: torch.device,
-        n_threads: int,
-        settings: Mapping[str, Any],
-    ) -> None:
-        self.batch_size = batch_size
-        self.device = device
-        self.n_threads = n_threads
-        self.settings = settings
-        self.n_classes = len(look.class_names)
-        self._seconds = dict[Any, dict[bool, float]]()
-
-    def seconds(self, rung: Rung) -> float:
-        """Seconds per image of a training step, including its augmentation."""
-        if rung.key not in self._seconds:
-            # A processor without instructions for bfloat16 is many times slower with
-            # it.
-            is_slow = any(
-                by_precision.get(True, 0.0) > MUCH_SLOWER * by_precision[False]
-                for by_precision in self._seconds.values()
-                if False in by_precision
-            )
-            tried = [False] if is_slow else [False, True]
-            if "fast" in self.settings:
-                tried = [bool(self.settings["fast"])]
-            with default_generators(self.device):
-                self._seconds[rung.key] = {
-                    is_fast: self._timed(rung, is_fast) for is_fast in tried
-                }
-        return self._seconds[rung.key][self.is_fast(rung)]
-
-    def is_fast(self, rung: Rung) -> bool:
-        """Whether to use bfloat16: as given, or if it is worth it."""
-        return bool(self.settings.get("fast", self.gain(rung) > WORTH_IT))
-
-    def gain(self, rung: Rung) -> float:
-        """How many times as fast bfloat16 is; 1 if it was not tried."""
-        times = self._seconds[rung.key]
-        return times[False] / times[True] if len(times) == 2 else 1.0
-
-    def _timed(self, rung: Rung, is_fast: bool) -> float:
-        """Time a few steps, without the first and those before a CUDA graph, and take
-        the median.
-
-        Where other programs compute, the shortest step would be shorter than those of a
-        training.
-        """
-        side = rung.side
-        threads = torch.get_num_threads()
-        seconds = list[float]()
-        fine_tuning = dict(rung.further)
-        start = (
-            Start.of(rung.model, fine_tuning["pretrained"], fine_tuning["freeze"])
-            if fine_tuning
-            else None
-        )
-        own_network = copy.deepcopy(self.settings.get("network"))
-        network = (
-            (own_network or build_model(rung.model, self.n_classes, 0, side, start))
-            .to(self.device)
-            .train()
-        )
-        if is_fast:
-            enable_amp(network)
-        forward = partial(amp_forward, network) if is_fast else network
-        is_on_gpu = self.device.type == "cuda"
-        generator = torch.Generator(exact_device(self.device))
-        optimizer = torch.optim.SGD(
-            network.parameters(), 1e-6, momentum=0.9, foreach=True
-        )
-        images = torch.full((self.batch_size, 3, side, side), 0.5, device=self.device)
-        labels = torch.zeros(self.batch_size, dtype=torch.int64, device=self.device)
-        augment = ScheduleAugmentation(RECIPES["overhead-randaugment"].make()).by_epoch(
-            1, images
-        )[0]
-        state = {"network": network, "optimizer": optimizer}
-        graphs = StepGraphs.of(
-            [network], optimizer, generator, state, wanted=self.settings.get("graph")
-        )
-        n_slow = 1 if graphs.recorder is None else EAGER_RUNS
-
-        def step(images: Tensor) -> None:
-            nn.functional.cross_entropy(
-                forward(augment(images, generator)), labels
-            ).backward()
-            optimizer.step()
-            optimizer.zero_grad()
-
-        torch.set_num_threads(self.n_threads)
-        try:
-            while len(seconds) <= n_slow or (
-                len(seconds) < MOST_STEPS and sum(seconds) < MOST_SECONDS
-            ):
-                began = time.perf_counter()
-                graphs.run("step", step, images)
-                if is_on_gpu:
-                    torch.cuda.synchronize(self.device)
-                seconds.append(time.perf_counter() - began)
-        except SettingsError:
-            # The user's own network cannot compute in bfloat16.
-            return math.inf
-        finally:
-            torch.set_num_threads(threads)
-        is_alone = self.n_threads == threads
-        return (
-            (1.0 if is_alone else BESIDE) * median(seconds[n_slow:]) / self.batch_size
-        )

@@ -19,7 +19,7 @@ from hba.models.timm_networks import LITE, TIMM
 from hba.policy_choice.linear import cross_validated
 from hba.policy_choice.networks import to_train
 from hba.policy_choice.record import AutoRecord, Candidate, LinearResult
-from hba.policy_search import training_size
+from hba.policy_search import timing, training_size
 from hba.tasks import Classification
 
 
@@ -178,7 +178,10 @@ def short_run(
         "jobs": 1,
     }
     options |= settings
-    with mock.patch.multiple(training_size, MOST_SECONDS=0.2, SMALL=("wrn-10-1",)):
+    with (
+        mock.patch.object(timing, "MOST_SECONDS", 0.2),
+        mock.patch.object(training_size, "SMALL", ("wrn-10-1",)),
+    ):
         return hba.auto((train, test), out=folder, callback=callback, **options)
 
 

@@ -12,11 +12,11 @@ import pytest
 from small_trainings import two_sides
 
 import hba
-from hba.policy_choice import pace, phases
+from hba.policy_choice import phases
 from hba.policy_choice.callbacks import AutoCallback, EvaluationSteps, Phases, TimeOver
-from hba.policy_choice.pace import Pace, TooSlow
 from hba.policy_choice.record import TEST
-from hba.policy_search.training_size import StepTimer
+from hba.policy_search import timing
+from hba.policy_search.timing import Pace, StepTimer, TooSlow
 
 
 class Clock:
@@ -56,7 +56,7 @@ def complaint(
 def test_trainings_are_too_slow_exactly_if_they_and_what_follows_do_not_fit(
     n_jobs: int, n_rounds: int
 ) -> None:
-    needed = 50.0 * (n_rounds + 2) / pace.TOLERATED
+    needed = 50.0 * (n_rounds + 2) / timing.TOLERATED
     assert complaint(50.0, n_jobs, 0.8 * needed) == pytest.approx(50.0, rel=0.1)
     assert complaint(50.0, n_jobs, 1.2 * needed) is None
 

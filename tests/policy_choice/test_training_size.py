@@ -1,6 +1,7 @@
 """The choice of network, image size and epochs by the time of a training."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,10 +12,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from hba.data.look import Look
 from hba.errors import SettingsError
+from hba.policy_search.timing import Rung, StepTimer
 from hba.policy_search.training_size import (
     MOST_EPOCHS,
-    Rung,
-    StepTimer,
+    TrainingRequest,
     fine_tuning_sizes,
     ladder,
     sides_to_try,
@@ -56,7 +57,8 @@ def choose_training(
     }
     monkeypatch.setattr(StepTimer, "seconds", lambda self, rung: costs[rung])
     monkeypatch.setattr(StepTimer, "gain", lambda self, rung: 1.0)
-    return {**settings, **training_size(seen, seconds, CPU, 1, settings).settings}
+    request = TrainingRequest(seen, seconds, CPU, 1, settings)
+    return {**settings, **training_size(request).settings}
 
 
 def test_more_time_gives_larger_images_then_larger_networks(
@@ -146,9 +148,8 @@ def choose_fine_tuning(
         StepTimer, "seconds", lambda self, rung: 0.01 * (rung.side / 48) ** 2
     )
     monkeypatch.setattr(StepTimer, "gain", lambda self, rung: 1.0)
-    return fine_tuning_sizes(
-        ["efficientnet-lite0"], look(side, n_images), seconds, CPU, 1, settings
-    )
+    request = TrainingRequest(look(side, n_images), seconds, CPU, 1, settings)
+    return fine_tuning_sizes(["efficientnet-lite0"], request)
 
 
 def test_fine_tuning_has_the_largest_sizes_for_which_a_few_epochs_fit(
@@ -188,11 +189,12 @@ def test_a_network_that_takes_one_size_only_gets_it(
 
     monkeypatch.setattr(StepTimer, "seconds", seconds)
     monkeypatch.setattr(StepTimer, "gain", lambda self, rung: 1.0)
-    candidates = fine_tuning_sizes(["efficientnet-lite0"], look(64), 100.0, CPU, 1, {})
+    request = TrainingRequest(look(64), 100.0, CPU, 1, {})
+    candidates = fine_tuning_sizes(["efficientnet-lite0"], request)
     assert {candidate.settings["image_size"] for candidate in candidates} == {96}
     with pytest.raises(SettingsError, match="cannot take"):
         fine_tuning_sizes(
-            ["efficientnet-lite0"], look(64), 100.0, CPU, 1, {"image_size": 64}
+            ["efficientnet-lite0"], replace(request, settings={"image_size": 64})
         )
 
 
@@ -208,7 +210,8 @@ def test_small_images_get_the_size_of_a_network_that_takes_no_other(
     monkeypatch.setattr(StepTimer, "gain", lambda self, rung: 1.0)
     # timm says of the first that it takes one size only, and not of the second.
     for model in ("timm:vit_tiny_patch16_224", "efficientnet-lite0"):
-        candidates = fine_tuning_sizes([model], look(32), 1000.0, CPU, 1, {})
+        request = TrainingRequest(look(32), 1000.0, CPU, 1, {})
+        candidates = fine_tuning_sizes([model], request)
         assert {candidate.settings["image_size"] for candidate in candidates} == {224}
 
 
@@ -235,16 +238,16 @@ def test_steps_of_a_larger_network_are_timed_as_longer(
     """By a clock that counts floating-point operations."""
     counter = FlopCounterMode(display=False)
     clock = SimpleNamespace(perf_counter=counter.get_total_flops)
-    monkeypatch.setattr("hba.policy_search.training_size.time", clock)
-    timer = StepTimer(look(32), 16, CPU, 1, {"fast": False})
+    monkeypatch.setattr("hba.policy_search.timing.time", clock)
+    timer = StepTimer(2, 16, CPU, 1, {"fast": False})
     layer = nn.Linear(3 * 32 * 32, 2)
     own_network = nn.Sequential(nn.Flatten(), layer)
     before = layer.weight.detach().clone()
     with counter:
         assert (
-            StepTimer(
-                look(32), 16, CPU, 1, {"fast": False, "network": own_network}
-            ).seconds(Rung("own", 32))
+            StepTimer(2, 16, CPU, 1, {"fast": False}, own_network).seconds(
+                Rung("own", 32)
+            )
             > 0
         )
         assert (

@@ -16,10 +16,9 @@ from hba.algorithms.lookahead import Lookahead
 from hba.algorithms.race import Race
 from hba.algorithms.race_policies import names_of_forks
 from hba.errors import SettingsError
-from hba.policy_search import budget
-from hba.policy_search.budget import MANY_EPOCHS, within
+from hba.policy_search import timing
 from hba.policy_search.context import ImageSearchContext
-from hba.policy_search.training_size import StepTimer
+from hba.policy_search.timing import MANY_EPOCHS, StepTimer, within
 
 SETTINGS: dict[str, Any] = {
     name: value for name, value in SMALL_SETTINGS.items() if name != "epochs"
@@ -109,7 +108,7 @@ def test_the_timed_steps_change_nothing_that_is_drawn(
     algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also with dropout, which draws from the default generator."""
-    monkeypatch.setattr(budget, "bisect_right", lambda *arguments, key: 2)
+    monkeypatch.setattr(timing, "bisect_right", lambda *arguments, key: 2)
     torch.manual_seed(0)
     settings: dict[str, Any] = {
         **SETTINGS,
@@ -139,7 +138,7 @@ def test_the_timed_steps_change_nothing_that_is_drawn(
 def test_a_budget_chooses_network_and_size_of_images_but_not_those_of_a_preset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budget, "bisect_right", lambda *arguments, key: 2)
+    monkeypatch.setattr(timing, "bisect_right", lambda *arguments, key: 2)
     monkeypatch.setattr(
         StepTimer,
         "_timed",

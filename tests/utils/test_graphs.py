@@ -27,16 +27,14 @@ from torch.torch_version import TorchVersion
 
 import hba
 from hba.config.evaluation import EvaluationConfig
-from hba.data.look import Look
 from hba.errors import HbaWarning
 from hba.models import build_model
 from hba.operations import Operation
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import SPACES
-from hba.policy_search.budget import measured
 from hba.policy_search.context import ImageSearchContext
+from hba.policy_search.timing import Rung, StepTimer, time_search
 from hba.policy_search.trainer import graphs_for
-from hba.policy_search.training_size import Rung, StepTimer
 from hba.regularization.groups import REGULARIZERS
 from hba.regularization.regularizer import Hyperparameter, Regularizer
 from hba.schedule.library import load_policy
@@ -231,15 +229,9 @@ def test_a_budget_and_a_plan_count_on_graphs(monkeypatch: pytest.MonkeyPatch) ->
         small_data(),
     )
     # Two steps and the gradient of lambda.
-    assert measured(context, 10.0, clock)[0] == pytest.approx(0.3 / 2)
+    assert time_search(context, 10.0, clock)[0] == pytest.approx(0.3 / 2)
     monkeypatch.setattr("time.perf_counter", clock)
-    timer = StepTimer(
-        Look("d", ("a", "b"), 8, 0, 2, False, (4, 4), "classes", 8, False),
-        4,
-        torch.device("cpu"),
-        1,
-        {},
-    )
+    timer = StepTimer(2, 4, torch.device("cpu"), 1, {})
     seconds = timer._timed(Rung("wrn-10-1", 8), is_fast=False)
     assert seconds == pytest.approx(0.1 / 4)
     assert graphs.reason is None
