@@ -47,9 +47,12 @@ class AutoProgress(ProgressBar, AutoCallback):
         self.advance_to(int(done))
 
 
-class Phases:
-    """Counts the planned seconds of phases. seconds: the planned ones, by phase; a
-    later plan may change them.
+class PhaseProgress:
+    """Counts the planned seconds of phases.
+
+    Args:
+        callback: Called with what is done.
+        seconds: The planned seconds of each phase, in order.
     """
 
     def __init__(self, callback: AutoCallback, seconds: Mapping[str, float]) -> None:
@@ -57,6 +60,7 @@ class Phases:
         self.seconds = dict(seconds)
 
     def plan(self, phase: str, seconds: float) -> None:
+        """Change the planned seconds of a phase."""
         self.seconds[phase] = seconds
 
     def advance(self, phase: str, share: float) -> None:
@@ -74,10 +78,14 @@ class Phases:
         last: float = 1.0,
         pace: Pace | None = None,
     ) -> Callable[[], None]:
-        """Return a function to call after each of n_steps steps, which take the phase
-        from share first to last.
+        """Return a function to call after each step.
 
-        pace: counts the steps too, and raises TooSlow.
+        Args:
+            phase: The phase.
+            n_steps: Number of the steps.
+            first: Share of the phase that is done before them.
+            last: Share of the phase that is done after them.
+            pace: Counts the steps too, and raises TooSlow.
         """
         done = 0
 
@@ -92,18 +100,25 @@ class Phases:
 
 
 class SearchSteps(SearchCallback):
-    """The callback of a run's search. is_over: whether its time is over; it then ends
-    with its results so far.
+    """The callback of a run's search.
+
+    Args:
+        progress: Counts what is done.
+        phase: Name of the phase.
+        is_over: Returns whether the time of the search is over; it then ends with its
+            results so far.
     """
 
-    def __init__(self, phases: Phases, phase: str, is_over: Callable[[], bool]) -> None:
-        self.phases = phases
+    def __init__(
+        self, progress: PhaseProgress, phase: str, is_over: Callable[[], bool]
+    ) -> None:
+        self.progress = progress
         self.phase = phase
         self.is_over = is_over
         self.total = 1
 
     def images_read(self, done: int, total: int) -> None:
-        self.phases.callback.images_read(done, total)
+        self.progress.callback.images_read(done, total)
 
     def started(
         self, step: int, total_steps: int, batch_size: int, n_epochs: int
@@ -111,7 +126,7 @@ class SearchSteps(SearchCallback):
         self.total = max(1, total_steps)
 
     def step_done(self, step: int) -> None:
-        self.phases.advance(self.phase, step / self.total)
+        self.progress.advance(self.phase, step / self.total)
 
     def stop_requested(self) -> bool:
         return self.is_over()
@@ -128,18 +143,22 @@ class EvaluationSteps(EvaluationCallback):
     which the network is kept. So rows always share a seed. It raises TooSlow, before
     the first training has ended, if the trainings are too slow.
 
-    is_over: whether the time of the run is over. pace_of: returns the pace of trainings
-    with so many steps each; None if they cannot get fewer epochs.
+    Args:
+        progress: Counts what is done.
+        phase: Name of the phase.
+        is_over: Returns whether the time of the run is over.
+        pace_of: Returns the pace of trainings with so many steps each; None if they
+            cannot get fewer epochs.
     """
 
     def __init__(
         self,
-        phases: Phases,
+        progress: PhaseProgress,
         phase: str,
         is_over: Callable[[], bool],
         pace_of: Callable[[int], Pace | None],
     ) -> None:
-        self.phases = phases
+        self.progress = progress
         self.phase = phase
         self.is_over = is_over
         self.pace_of = pace_of
@@ -148,7 +167,7 @@ class EvaluationSteps(EvaluationCallback):
         self._without_first_seed = set[str]()
 
     def images_read(self, done: int, total: int) -> None:
-        self.phases.callback.images_read(done, total)
+        self.progress.callback.images_read(done, total)
 
     def planned(self, plan: EvaluationPlan) -> None:
         self._first_seed = plan.config.first_seed
@@ -161,7 +180,7 @@ class EvaluationSteps(EvaluationCallback):
         is_new = not any(row.seeds for row in plan.result.rows)
         pace = self.pace_of(plan.steps_per_training) if is_new else None
         n_steps = plan.n_trainings * plan.steps_per_training
-        self._step = self.phases.stepper(self.phase, n_steps, pace=pace)
+        self._step = self.progress.stepper(self.phase, n_steps, pace=pace)
 
     def step_done(self) -> None:
         self._step()
@@ -170,7 +189,7 @@ class EvaluationSteps(EvaluationCallback):
     def training_done(
         self, name: str, seed: int, test: Measured, epochs: Sequence[Measured]
     ) -> None:
-        self.phases.callback.said(
+        self.progress.callback.said(
             f"Test, seed {seed}, {name}: {test.error_percent:.2f} % test error"
         )
         if seed == self._first_seed:

@@ -31,6 +31,7 @@ import torch
 from torch import Tensor
 
 from hba.algorithms.race_measures import calibrated
+from hba.config.evaluation import EvaluationConfig
 from hba.data.images import EvaluationData, LabelledImages, SearchData
 from hba.errors import DataError, DivergedError, RunError
 from hba.executors.executor import Executor
@@ -44,8 +45,15 @@ from hba.training.checkpoint import TrainCheckpoint
 from hba.training.metrics import logits_of
 from hba.utils.files import read_text, reason_of, write_text
 
+CONTEST_NAME = "contest.json"
+"""File with the results of the contest."""
+CONTEST_FOLDER = "contest"
+"""Folder of its trainings in progress."""
 N_FOLDS = 5
 N_VAL_FOLDS = 2
+CONTEST_SHARE = 0.8
+"""Images in a training of the contest, as a share of those in a training of the test.
+"""
 CLEARLY = (3.0, 2.0)
 """Standard errors by which a dropped row is behind: after one seed, whose luck they do
 not include, and later.
@@ -251,6 +259,13 @@ def contest_data(
         parts = splitter(n_folds, shuffle=True, random_state=0).split(strata, strata)
         folds = [first + torch.from_numpy(held_out) for _, held_out in parts]
     return EvaluationData(data.name, data.class_names, images, images), folds
+
+
+def steps_of_training(config: EvaluationConfig, data: EvaluationData) -> int:
+    """Number of steps of a training of the contest."""
+    return config.epochs * max(
+        1, int(CONTEST_SHARE * len(data.train)) // config.batch_size
+    )
 
 
 def train_seed(

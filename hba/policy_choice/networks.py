@@ -48,8 +48,12 @@ def linear_results(
     """Errors of linear layers on the features of each pretrained network, from small
     images to large ones.
 
-    They include larger sides than the candidates have, as long as all of it takes about
-    this many seconds.
+    Args:
+        candidates: The networks to choose from.
+        images_of: Reads the images of a side.
+        device: The device.
+        seconds: Larger sides than the candidates have are included as long as all of it
+            takes about this many seconds.
     """
     results = list[LinearResult]()
     began = time.monotonic()
@@ -107,12 +111,20 @@ def pretrained(
 def to_train(
     candidates: Sequence[Candidate], linear: Sequence[LinearResult], most: int
 ) -> list[int]:
-    """Numbers of at most `most` candidates: random weights, and the pretrained ones
-    with the lowest linear errors.
+    """Choose the candidates to train: random weights, and the pretrained ones with the
+    lowest linear errors.
 
     Each network and size has a gentle training and a strong one, only the strong one if
     its features tell little. After the first of the best size comes the first of the
     second, then the second of the best, and so on.
+
+    Args:
+        candidates: The networks to choose from.
+        linear: The linear layers of all pretrained ones.
+        most: How many to train.
+
+    Returns:
+        Their numbers among the candidates.
     """
     results = {(result.model, result.side): result for result in linear}
     random = [
@@ -139,8 +151,16 @@ def best_of(
     numbers: Sequence[int],
     linear: Sequence[LinearResult],
 ) -> int:
-    """The number with the lowest loss; if none was trained, of pretrained weights whose
-    features tell much.
+    """The best candidate: that with the lowest loss; if none was trained, one of
+    pretrained weights whose features tell much.
+
+    Args:
+        candidates: The networks to choose from.
+        numbers: Numbers of those that count.
+        linear: The linear layers.
+
+    Returns:
+        Its number.
     """
     has_near = any(not result.is_far for result in linear)
     near = pretrained(candidates) if has_near else []
@@ -167,8 +187,15 @@ def train_candidates(
     executor: Executor,
     on_step: Callable[[], None],
 ) -> Results:
-    """Train candidates, each on its own images. Yields the number, outcome and seconds
-    of each, as they end.
+    """Train candidates, each on its own images.
+
+    Args:
+        entries: The training and the images of each candidate.
+        executor: Runs the trainings.
+        on_step: Called after each step.
+
+    Yields:
+        The number, and the outcome and seconds, of each, as they end.
     """
     parts = [shared_data(executor, images) for _, images in entries]
     tensors = tuple(tensor for part in parts for tensor in part.tensors)
@@ -182,11 +209,11 @@ def train_candidates(
 def _train_candidate(
     trial: Trial, shared: tuple[Sequence[Any], Tensors], on_step: Callable[[], None]
 ) -> tuple[Outcome, float]:
-    values, tensors, place, began = *shared, trial.place, time.monotonic()
-    data = (
-        data_of_tensors(values[place], tensors[4 * place : 4 * place + 4])
-        if tensors
-        else values[place]
-    )
+    began = time.monotonic()
+    values, tensors = shared
+    data = values[trial.place]
+    if tensors:
+        first = 4 * trial.place
+        data = data_of_tensors(data, tensors[first : first + 4])
     outcome = train_and_compare(trial.entry, data.to(trial.device), on_step)
     return outcome, time.monotonic() - began

@@ -4,8 +4,8 @@ import math
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import nn
@@ -14,26 +14,27 @@ from hba.config.evaluation import EvaluationConfig
 from hba.config.presets import DEFAULT_PRESETS, SEARCH_PRESETS
 from hba.config.training import CommonSearchConfig, source_of_weights
 from hba.data.config import DataConfig, resolved_data
-from hba.data.images import CHANNELS, LabelledImages
-from hba.data.load import STREAM_ABOVE_BYTES, AnyDataset, find_source
+from hba.data.images import LabelledImages
+from hba.data.load import STREAM_ABOVE_BYTES, AnyDataset
 from hba.data.look import Look, look
-from hba.errors import DataError, SettingsError
+from hba.errors import SettingsError
 from hba.executors.executor import default_jobs
 from hba.models import build_model
 from hba.models.pretrained import ON_CPU, ON_GPU, usable_networks
 from hba.models.timm_networks import TIMM, Start, download_weights
-from hba.policy_choice.contest import MOST_LEFT
-from hba.policy_choice.record import (
-    CONTEST,
-    NETWORK,
-    SEARCH,
-    TEST,
-    AutoRecord,
-    Candidate,
+from hba.policy.space import SearchSpace
+from hba.policy_choice.extent import LEAST, SERIAL_SECONDS, Extent, extent_of_budget
+from hba.policy_choice.images import counts_of
+from hba.policy_choice.phases import PHASES
+from hba.policy_choice.record import AutoRecord, Candidate
+from hba.policy_choice.run import (
+    SECONDS_OF_PHASE,
+    seconds_for_onnx,
+    trainings_of_phases,
 )
+from hba.policy_choice.settings import search_cost
 from hba.policy_evaluation.baselines import NONE, named_rows
-from hba.policy_search.config import SearchConfig, flattened
-from hba.policy_search.timing import rounds
+from hba.policy_search.config import SearchConfig
 from hba.policy_search.training_size import (
     TrainingRequest,
     TrainingSize,
@@ -41,14 +42,14 @@ from hba.policy_search.training_size import (
     training_size,
 )
 from hba.schedule.recipes import RECIPES
-from hba.tasks import task_of
 from hba.training.custom_network import CustomNetwork
-from hba.training.onnx_file import can_write_onnx
 from hba.utils.devices import find_device
 from hba.utils.text import counted, duration
 
-CPU_SECONDS, GPU_SECONDS = 20 * 60.0, 10 * 60.0
-"""Default budgets."""
+CPU_SECONDS = 20 * 60.0
+"""Default budget on a CPU."""
+GPU_SECONDS = 10 * 60.0
+"""Default budget on a GPU."""
 EXAMPLE_SECONDS = 90.0
 """Budget of the example, a run without data."""
 EXAMPLE: Mapping[str, Any] = {"train_size": 200, "val_size": 100}
@@ -70,14 +71,10 @@ MOST_EPOCHS_OF_EXAMPLE = 20
 FEWEST_EPOCHS_OF_EXAMPLE = 5
 """Their number on a machine that is much slower than two cores of a current processor.
 """
-PLANNED_SHARE, SECONDS_OF_PHASE = 0.92, 4.0
-"""Share of the budget to plan with, and seconds for the start of a phase's processes.
-"""
+PLANNED_SHARE = 0.92
+"""Share of the budget to plan with."""
 DOWNLOAD_SHARE = 0.1
 """Largest share of the budget for downloads of weights."""
-CONTEST_SHARE = 0.8
-"""Images in a training of the contest, as a share of those in a training of the test.
-"""
 OF_TEST = (
     "against",
     *sorted({*EvaluationConfig.model_fields} - {*CommonSearchConfig.model_fields}),
@@ -85,62 +82,57 @@ OF_TEST = (
 """Settings for the test only."""
 
 
-class Extent(NamedTuple):
-    """How much a run does, if its time allows it.
+@dataclass(frozen=True)
+class Arguments:
+    """What the user asks of a run."""
 
-    rows: largest number of policies in the contest.
-    seeds: largest number of seeds of the contest.
-    test_seeds: number of seeds of the test to plan with.
-    networks: how many networks are compared by trainings.
-    search: the time of the search, in multiples of one of several parallel trainings.
-    """
+    data: str | None
+    """A path or a name; None is the example."""
+    budget_seconds: float | None
+    """The time of the run; None for the default."""
+    jobs: int | None
+    """Trainings at a time; None for the default."""
+    settings: Mapping[str, Any]
+    """Settings by name, with `against`."""
+    network: nn.Module | None = None
+    """The user's own network, if any."""
+    space: SearchSpace | None = None
+    """The user's own search space, if any."""
+    datasets: tuple[AnyDataset, AnyDataset] | None = None
+    """Training and test data in memory, if any."""
 
-    rows: int
-    seeds: int
-    test_seeds: int
-    networks: int = 1
-    search: float = 0.0
+    @property
+    def is_example(self) -> bool:
+        """Whether the plan is that of the example, with its network."""
+        is_default = self.data is None and self.budget_seconds is None
+        has_own = self.network is not None or self.space is not None
+        chosen = {*EXAMPLE_NETWORK, "pretrained"} & {*self.settings}
+        return is_default and not has_own and not chosen
 
-    def trainings(self, n_jobs: int) -> dict[str, float]:
-        """The time of each phase, in multiples of one of several parallel trainings."""
-        networks = rounds(self.networks, n_jobs) if self.networks > 1 else 0
-        # The training of the chosen network is in the contest.
-        contest = rounds(self.rows - (networks > 0), n_jobs)
-        contest += rounds(MOST_LEFT[0], n_jobs) * (self.seeds - 1)
-        return {
-            NETWORK: CONTEST_SHARE * networks,
-            SEARCH: self.search,
-            CONTEST: CONTEST_SHARE * contest,
-            TEST: rounds(ROWS_OF_TEST * self.test_seeds, n_jobs),
+    @property
+    def wants_random_weights(self) -> bool:
+        """Whether the user has excluded pretrained weights."""
+        return source_of_weights(self.settings.get("pretrained", TIMM)) is None
+
+    def settings_of_search(self) -> dict[str, Any]:
+        """The given settings of the search, with the data and those of the example."""
+        values = {
+            name: value for name, value in self.settings.items() if name not in OF_TEST
         }
+        if self.wants_random_weights:
+            values.pop("pretrained")
+        example = {
+            **(EXAMPLE if self.data is None else {}),
+            **(EXAMPLE_NETWORK if self.is_example else {}),
+        }
+        return resolved_data({**example, **values, "data": self.data or "digits"})
 
-
-ROWS_OF_TEST = 3
-"""Rows of a test: the chosen one, none and RandAugment."""
-LEAST = Extent(rows=3, seeds=1, test_seeds=1)
-"""The smallest extent of a run."""
-ONNX_SECONDS = 20.0
-"""Seconds that network.onnx takes on an idle core, almost all of them in PyTorch's
-exporter.
-"""
-LEAST_SECONDS_FOR_ONNX = 300.0
-"""The shortest budget of a run that writes network.onnx."""
-SERIAL_SECONDS = 120.0
-"""A run of at most this time starts no processes, because each start takes seconds."""
-EXTENTS: Mapping[float, Extent] = {
-    SERIAL_SECONDS: Extent(rows=3, seeds=1, test_seeds=2, networks=4),
-    600.0: Extent(rows=4, seeds=1, test_seeds=2, networks=4),
-    3600.0: Extent(rows=5, seeds=2, test_seeds=2, networks=4),
-    math.inf: Extent(rows=8, seeds=3, test_seeds=3, networks=6),
-}
-"""By the shortest budget for which they are no longer used."""
-
-
-def seconds_for_onnx(budget: float) -> float:
-    """Seconds of the budget that are kept for network.onnx; 0 if it is not written."""
-    return (
-        ONNX_SECONDS if budget >= LEAST_SECONDS_FOR_ONNX and can_write_onnx() else 0.0
-    )
+    @property
+    def command(self) -> str:
+        """The command that repeats the run."""
+        place = [] if self.data is None else [self.data]
+        words = options(self.budget_seconds, self.settings)
+        return shlex.join(["hba", "auto", *place, *words])
 
 
 def budget_of(
@@ -173,50 +165,108 @@ def budget_of(
     return float(seconds), f"At most {duration(seconds)}"
 
 
-def planned(
-    data: str | None,
-    budget_seconds: float | None,
-    jobs: int | None,
-    components: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    say: Callable[[str], None],
-    datasets: tuple[AnyDataset, AnyDataset] | None = None,
-) -> AutoRecord:
+def plan_run(arguments: Arguments, say: Callable[[str], None]) -> AutoRecord:
     """Look at the images, time some steps, and choose the settings that are not given.
 
     Args:
-        data: A path or a name; None is the example.
-        budget_seconds: The time of the run; None for the default.
-        jobs: Trainings at a time; None for the default.
-        components: Network and search space of the user, by setting.
-        settings: Settings of the user, with `against`.
+        arguments: What the user asks for.
         say: Takes each line of the plan.
-        datasets: Training and test data in memory, if any.
 
     Raises:
         SettingsError: If the time is too short.
     """
     began = time.monotonic()
-    values = {name: value for name, value in settings.items() if name not in OF_TEST}
-    is_example = (
-        data is None
-        and budget_seconds is None
-        and not components
-        and not {*EXAMPLE_NETWORK, "pretrained"} & {*values}
-    )
-    example = {
-        **(EXAMPLE if data is None else {}),
-        **(EXAMPLE_NETWORK if is_example else {}),
-    }
-    values = resolved_data({**example, **values, "data": data or "digits"})
+    values = arguments.settings_of_search()
     # Otherwise, an unknown name would raise an error only at the end.
-    named_rows(RECIPES[NONE].make(), settings.get("against", ()))
-    if is_random := source_of_weights(values.get("pretrained", TIMM)) is None:
-        values.pop("pretrained")
+    named_rows(RECIPES[NONE].make(), arguments.settings.get("against", ()))
     device = find_device(values.get("device", "auto"))
     n_threads = torch.get_num_threads()
-    budget, words = budget_of(budget_seconds, device, is_example=data is None)
+    budget, words = budget_of(
+        arguments.budget_seconds, device, is_example=arguments.data is None
+    )
     say(words)
+    counts, summary = look_at_images(values, arguments.datasets)
+    for line in summary.sentences:
+        say(line)
+    n_jobs = arguments.jobs or (default_jobs(device) if budget > SERIAL_SECONDS else 1)
+    models: tuple[str, ...] = ()
+    if not arguments.wants_random_weights and arguments.network is None:
+        models = pretrained_models(values, device, budget, say)
+    extent = extent_of(
+        budget, arguments.settings, models, search_cost(values, budget, n_jobs)
+    )
+    start_seconds = seconds_of_start(budget, n_jobs)
+    left = PLANNED_SHARE * budget - start_seconds - (time.monotonic() - began)
+    if left <= 0:
+        raise SettingsError(
+            f"the budget must leave time after a start of {start_seconds:.0f} s; give"
+            " 1m, or more"
+        )
+    request = TrainingRequest(
+        summary,
+        left / trainings_of(extent, n_jobs),
+        device,
+        max(1, n_threads // n_jobs),
+        settings_of_size(values, arguments.network, summary),
+        arguments.network,
+    )
+    if arguments.is_example:
+        sizes = [size_of_example(request)]
+    else:
+        sizes = sizes_of(request, models, values)
+    sizes = sizes_in_memory(sizes, values, request)
+    seconds = max(size.seconds for size in sizes)
+    extent = extent._replace(networks=min(extent.networks, len(sizes)))
+    least = LEAST._replace(search=extent.search)
+    least_seconds = start_seconds + seconds * trainings_of(least, n_jobs)
+    if not arguments.is_example:
+        check_budget(budget, least_seconds)
+    lines = (
+        [*sizes[0].reasons] if len(sizes) == 1 else [words_of_networks(sizes, extent)]
+    )
+    lines.append(words_of_phases(extent, n_jobs, seconds))
+    for line in lines:
+        say(line)
+    return AutoRecord(
+        data=values["data"],
+        n_images=sizes[0].n_images,
+        counts=counts,
+        settings=settings_of_record(values, sizes),
+        candidates=candidates_of(sizes),
+        has_given_epochs="epochs" in values,
+        of_test=settings_of_test(arguments),
+        budget_seconds=budget,
+        n_jobs=n_jobs,
+        extent=extent,
+        spent=time.monotonic() - began,
+        training_seconds=max(seconds, 1e-3),
+        plan=(words, *summary.sentences, *lines),
+        command=arguments.command,
+    )
+
+
+def check_budget(budget: float, least_seconds: float) -> None:
+    """Raise SettingsError if the budget is too short for the smallest run."""
+    if least_seconds > budget:
+        raise SettingsError(
+            f"these settings need at least {duration(least_seconds)}, but the budget is"
+            f" {duration(budget)}; give a longer one"
+        )
+
+
+def look_at_images(
+    values: Mapping[str, Any], datasets: tuple[AnyDataset, AnyDataset] | None
+) -> tuple[dict[str, int], Look]:
+    """Look at the images of a run.
+
+    Args:
+        values: Settings, including data.
+        datasets: Training and test data in memory, if any.
+
+    Returns:
+        The number of images of each class, which is empty for data in memory, and what
+        is seen in them.
+    """
     config = DataConfig.make(
         {
             name: value
@@ -225,100 +275,53 @@ def planned(
         }
     )
     counts = counts_of(values, values["data"]) if datasets is None else {}
-    summary = look(config, data=datasets)
-    for line in summary.sentences:
-        say(line)
-    n_jobs = jobs or (default_jobs(device) if budget > SERIAL_SECONDS else 1)
-    may_download = budget > SERIAL_SECONDS
-    models: tuple[str, ...] = ()
-    if not is_random and "model" not in components:
-        models = pretrained_models(
-            values, device, say, DOWNLOAD_SHARE * budget, may_download=may_download
-        )
-    extent = extent_of(budget, settings, models, search_cost(values, budget, n_jobs))
-    trainings = sum(extent.trainings(n_jobs).values())
-    start = (5 if n_jobs > 1 else 1) * SECONDS_OF_PHASE + seconds_for_onnx(budget)
-    if (left := PLANNED_SHARE * budget - start - (time.monotonic() - began)) <= 0:
-        raise SettingsError(
-            f"the budget must leave time after a start of {start:.0f} s; give 1m, or"
-            " more"
-        )
-    network = components.get("model")
-    request = TrainingRequest(
-        summary,
-        left / trainings,
-        device,
-        max(1, n_threads // n_jobs),
-        sized(values, network, summary),
-        network,
-    )
-    sizes = (
-        [size_of_example(request)] if is_example else sizes_of(request, models, values)
-    )
-    sizes = in_memory(sizes, values, request)
-    seconds = max(size.seconds for size in sizes)
-    extent = extent._replace(networks=min(extent.networks, len(sizes)))
-    least_extent = LEAST._replace(search=extent.search)
-    least = start + seconds * sum(least_extent.trainings(n_jobs).values())
-    if least > budget and not is_example:
-        text = (
-            f"these settings need at least {duration(least)}, but the budget is"
-            f" {duration(budget)}"
-        )
-        raise SettingsError(f"{text}; give a longer one")
-    lines = (
-        [*sizes[0].reasons] if len(sizes) == 1 else [words_of_networks(sizes, extent)]
-    )
-    lines.append(words_of_phases(extent, n_jobs, seconds))
-    for line in lines:
-        say(line)
-    all_values = {
+    return counts, look(config, data=datasets)
+
+
+def seconds_of_start(budget: float, n_jobs: int) -> float:
+    """Seconds of a run in which nothing is trained."""
+    n_starts = 5 if n_jobs > 1 else 1
+    return n_starts * SECONDS_OF_PHASE + seconds_for_onnx(budget)
+
+
+def trainings_of(extent: Extent, n_jobs: int) -> float:
+    """The time of a run, in multiples of one of several parallel trainings."""
+    return sum(trainings_of_phases(PHASES, extent, n_jobs).values())
+
+
+def settings_of_record(
+    values: Mapping[str, Any], sizes: Sequence[TrainingSize]
+) -> dict[str, Any]:
+    """The settings of a run before its network is chosen.
+
+    Args:
+        values: The given settings, including data.
+        sizes: The trainings to choose from; if there is only one, it is chosen.
+    """
+    merged = {
         "baseline": "none",
         **unset(values["data"]),
         **values,
         **(sizes[0].settings if len(sizes) == 1 else {}),
     }
-    return AutoRecord(
-        data=values["data"],
-        n_images=sizes[0].n_images,
-        counts=counts,
-        settings={name: value for name, value in all_values.items() if name != "data"},
-        candidates=(
-            tuple(Candidate(**size.model_dump()) for size in sizes)
-            if len(sizes) > 1
-            else ()
-        ),
-        has_given_epochs="epochs" in values,
-        of_test={
-            **({"seeds": SEEDS_OF_EXAMPLE} if is_example else {}),
-            **{name: value for name, value in settings.items() if name in OF_TEST},
-        },
-        budget_seconds=budget,
-        n_jobs=n_jobs,
-        extent=extent,
-        spent=time.monotonic() - began,
-        training_seconds=max(seconds, 1e-3),
-        plan=(words, *summary.sentences, *lines),
-        command=shlex.join(
-            [
-                "hba",
-                "auto",
-                *([] if data is None else [data]),
-                *options(budget_seconds, settings),
-            ]
-        ),
-    )
+    merged.pop("data")
+    return merged
 
 
-def search_cost(settings: Mapping[str, Any], budget: float, n_jobs: int) -> float:
-    """The time of the search of a run, in trainings."""
-    values = flattened(settings)
-    algorithm = SearchConfig.find_algorithm(values)
-    defaults = algorithm.settings_in_auto(budget, pretrained=False)
+def settings_of_test(arguments: Arguments) -> dict[str, Any]:
+    """The settings for the test only."""
+    of_example = {"seeds": SEEDS_OF_EXAMPLE} if arguments.is_example else {}
     of_user = {
-        name: values[name] for name in values.keys() & algorithm.model_fields.keys()
+        name: value for name, value in arguments.settings.items() if name in OF_TEST
     }
-    return algorithm(**{**defaults, **of_user}).cost(n_jobs)
+    return {**of_example, **of_user}
+
+
+def candidates_of(sizes: Sequence[TrainingSize]) -> tuple[Candidate, ...]:
+    """The trainings to choose from by measurements; none if there is only one."""
+    if len(sizes) == 1:
+        return ()
+    return tuple(Candidate(**size.model_dump()) for size in sizes)
 
 
 def extent_of(
@@ -332,7 +335,7 @@ def extent_of(
         models: Pretrained networks to consider.
         search: The time of the search, in trainings.
     """
-    extent = next(extent for most, extent in EXTENTS.items() if budget < most)
+    extent = extent_of_budget(budget)
     test_seeds = settings.get("seeds", extent.test_seeds)
     networks = extent.networks if models else 1
     return extent._replace(test_seeds=test_seeds, networks=networks, search=search)
@@ -341,17 +344,24 @@ def extent_of(
 def pretrained_models(
     settings: Mapping[str, Any],
     device: torch.device,
+    budget: float,
     say: Callable[[str], None],
-    seconds: float,
-    *,
-    may_download: bool,
 ) -> tuple[str, ...]:
-    """Names of the pretrained networks to consider; none if `model` names a network
-    that has only random weights.
+    """The pretrained networks to consider, which are downloaded.
 
-    seconds: the most that downloads may take. Raises SettingsError for given weights
-    that cannot be used.
+    Args:
+        settings: Settings of the user.
+        device: The device.
+        budget: Seconds of the run, of which downloads may take a share.
+        say: Takes each line about them.
+
+    Returns:
+        Their names; none if `model` names a network that has only random weights.
+
+    Raises:
+        SettingsError: For given weights that cannot be used.
     """
+    seconds = DOWNLOAD_SHARE * budget
     source = source_of_weights(settings.get("pretrained", TIMM))
     if "model" not in settings:
         if source != TIMM:
@@ -360,7 +370,7 @@ def pretrained_models(
                 f" model too, or pretrained {TIMM}"
             )
         return usable_networks(
-            device.type, say, may_download=may_download, seconds=seconds
+            device.type, say, may_download=budget > SERIAL_SECONDS, seconds=seconds
         )
     model = settings["model"]
     if "pretrained" not in settings and model not in {*ON_CPU, *ON_GPU}:
@@ -420,25 +430,6 @@ def sizes_of(
     return sizes
 
 
-def counts_of(settings: Mapping[str, Any], data: str) -> dict[str, int]:
-    """Number of images per class, without the data's own validation or test split."""
-    of_data = {
-        name: value
-        for name, value in settings.items()
-        if name in DataConfig.model_fields
-    }
-    source = find_source(DataConfig.make({**of_data, "data": data}))
-    if source.train.items.n_channels not in CHANNELS:
-        raise DataError(
-            "hba auto compares recipes for grey and color images; for images with other"
-            " channels, use hba search"
-        )
-    labels = source.train.labels
-    n = len(source.class_names)
-    counts = task_of(labels).counts(labels, n)
-    return dict(zip(source.class_names, counts.tolist(), strict=True))
-
-
 def unset(data: str) -> dict[str, Any]:
     """Defaults of the settings in a data set's preset, which is for trainings of
     another size.
@@ -452,7 +443,7 @@ def unset(data: str) -> dict[str, Any]:
     }
 
 
-def in_memory(
+def sizes_in_memory(
     sizes: Sequence[TrainingSize],
     settings: Mapping[str, Any],
     request: TrainingRequest,
@@ -490,7 +481,7 @@ def in_memory(
     return fitting
 
 
-def sized(
+def settings_of_size(
     settings: Mapping[str, Any], network: nn.Module | None, summary: Look
 ) -> dict[str, Any]:
     """The settings that determine the size of a training. The user's own network gets

@@ -12,16 +12,11 @@ import pydantic
 
 from hba.errors import RunError
 from hba.models.timm_networks import frozen_in_words
+from hba.policy_choice.extent import Extent
 from hba.policy_search.training_size import TrainingSize
 from hba.results.run import AUTO_NAME
 from hba.utils.files import read_text, reason_of, write_text
 
-NETWORK = "network"
-SEARCH = "search"
-CONTEST = "contest"
-TEST = "test"
-PHASES = (NETWORK, SEARCH, CONTEST, TEST)
-"""The phases of a run, in order."""
 FAR_SHARE = 0.4
 """Share of the error of guessing that remains with features of networks that were
 trained on other kinds of images.
@@ -29,45 +24,46 @@ trained on other kinds of images.
 
 
 class Candidate(TrainingSize, frozen=True):
-    """A network, image size and epochs to choose from.
-
-    loss, error_percent: of a training with RandAugment on validation images,
-    calibrated, in nats. took: its seconds.
+    """A network, image size and epochs to choose from, and what a training with
+    RandAugment has reached.
     """
 
     loss: float | None = None
+    """Calibrated loss on validation images in nats; None before the training."""
     error_percent: float | None = None
+    """Error on validation images in per cent."""
     took: float | None = None
+    """Seconds of the training."""
 
     @property
     def name(self) -> str:
         """In words, such as `wrn-10-1 at 16 pixels (random weights)`."""
-        how = (
-            f"pretrained{frozen_in_words(self.settings)}"
-            if self.settings.get("pretrained")
-            else "random weights"
-        )
-        return (
-            f"{self.settings['model']} at {self.settings['image_size']} pixels ({how})"
-        )
+        weights = "random weights"
+        if self.settings.get("pretrained"):
+            weights = f"pretrained{frozen_in_words(self.settings)}"
+        side = self.settings["image_size"]
+        return f"{self.settings['model']} at {side} pixels ({weights})"
 
 
 class LinearResult(pydantic.BaseModel, frozen=True):
-    """The error in per cent of a linear layer on frozen features: cross-validated, and
-    of the test if it was measured.
-
-    guess_percent: the error of guessing the most frequent class. balanced_percent: the
-    mean test error over the classes. seconds: for features and layer.
-    """
+    """The error of a linear layer on frozen features."""
 
     model: str
+    """Name of the pretrained network."""
     source: str
+    """Its weights, as the setting `pretrained`."""
     side: int
+    """Side of images in pixels."""
     error_percent: float
+    """Cross-validated error in per cent."""
     guess_percent: float
+    """Error of guessing the most frequent class, in per cent."""
     seconds: float
+    """Seconds for features and layer."""
     test_percent: float | None = None
+    """Test error in per cent; None before the test."""
     balanced_percent: float | None = None
+    """Mean test error over the classes in per cent, if an image has one class."""
 
     @property
     def is_far(self) -> bool:
@@ -84,57 +80,65 @@ class LinearResult(pydantic.BaseModel, frozen=True):
 
 
 class AutoRecord(pydantic.BaseModel, frozen=True):
-    """Everything that a run needs to resume, and that its report shows.
-
-    data: a path or a name. n_images: for training and validation. counts: number of
-    images of each class. settings: of the search. has_given_epochs: whether the user
-    has chosen the epochs, which otherwise may change during the run. of_test: settings
-    for the test only. n_jobs: trainings at a time. extent: the fields of an Extent.
-    candidates: the networks to choose from; none if there is one only, which settings
-    then contain. linear: linear layers on frozen features. network: the number of the
-    chosen candidate. training_seconds: of one training, as planned and later as
-    measured. plan: a sentence for each choice. command: repeats the run. spent: seconds
-    of all calls so far. test_seeds: their number, once it is decided. rows: the table
-    of the contest. chosen: the name of the chosen row. image_ms: milliseconds in which
-    the kept network predicts an image. answer: what to use, and how sure that is.
-    notes: sentences for the user. ended: phases that will not continue. stopped: phases
-    that Ctrl-C or an error has ended.
-    """
+    """Everything that a run needs to resume, and that its report shows."""
 
     version: int = 1
     data: str
+    """A path or a name."""
     n_images: int
+    """Number of images for training and validation."""
     counts: dict[str, int]
+    """Number of images of each class; empty for data in memory."""
     settings: dict[str, Any]
+    """Settings of the search."""
     has_given_epochs: bool
+    """Whether the user has chosen the epochs, which otherwise may change during the
+    run.
+    """
     of_test: dict[str, Any]
+    """Settings for the test only."""
     budget_seconds: float
     n_jobs: int
-    extent: tuple[int | float, ...]
+    """Trainings at a time."""
+    extent: Extent
+    """How much the run does."""
     candidates: tuple[Candidate, ...] = ()
+    """The networks to choose from; none if there is one only, which settings then
+    contain.
+    """
     linear: tuple[LinearResult, ...] = ()
+    """Linear layers on frozen features."""
     network: int | None = None
+    """Number of the chosen candidate."""
     training_seconds: float
+    """Seconds of one training, as planned and later as measured."""
     plan: tuple[str, ...]
+    """A sentence for each choice."""
     command: str
+    """Repeats the run."""
     spent: float = 0.0
+    """Seconds of all calls so far."""
     test_seeds: int | None = None
+    """Number of seeds of the test, once it is decided."""
     rows: tuple[dict[str, Any], ...] = ()
+    """The table of the contest."""
     chosen: str | None = None
+    """Name of the chosen row."""
     image_ms: float | None = None
+    """Milliseconds in which the kept network predicts an image."""
     notes: tuple[str, ...] = ()
+    """Sentences for the user."""
     ended: tuple[str, ...] = ()
+    """Phases that will not continue."""
     stopped: tuple[str, ...] = ()
-
-    @property
-    def is_ended(self) -> bool:
-        """Whether all phases have ended, so that a resumed run trains nothing."""
-        return {*PHASES} <= {*self.ended}
+    """Phases that Ctrl-C or an error has ended."""
 
     def with_budget(self, seconds: float, sentence: str) -> Self:
         """The record with another budget, also in its plan and its command.
 
-        sentence: the budget in words.
+        Args:
+            seconds: The budget.
+            sentence: The budget in words.
         """
         if seconds == self.budget_seconds:
             return self
@@ -157,7 +161,7 @@ class AutoRecord(pydantic.BaseModel, frozen=True):
     @property
     def best_linear(self) -> LinearResult | None:
         """The linear layer with the lowest cross-validated error."""
-        return min(self.linear, key=lambda one: one.error_percent, default=None)
+        return min(self.linear, key=lambda layer: layer.error_percent, default=None)
 
     def save(self, folder: Path) -> None:
         # Unlike pydantic, json also writes names that are no valid text.
@@ -166,8 +170,10 @@ class AutoRecord(pydantic.BaseModel, frozen=True):
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read the record in a folder. Raises RunError if the folder contains no run of
-        `hba auto`, or a broken one.
+        """Read the record in a folder.
+
+        Raises:
+            RunError: If the folder contains no run of `hba auto`, or a broken one.
         """
         path = folder / AUTO_NAME
         try:

@@ -21,11 +21,13 @@ from torch import nn
 
 import hba
 from hba.errors import HbaError, HbaWarning, RunError, SettingsError
-from hba.policy_choice import phases, plan
+from hba.policy_choice import plan, run as run_module
 from hba.policy_choice.auto import finished
 from hba.policy_choice.callbacks import AutoCallback
+from hba.policy_choice.phases import PHASES
 from hba.policy_choice.plan import unset
 from hba.policy_choice.record import AutoRecord
+from hba.policy_choice.run import AutoRun
 from hba.policy_search.config import SearchConfig
 from hba.results.answer import words_of
 from hba.schedule.recipes import RECIPES
@@ -178,9 +180,7 @@ def test_a_file_that_cannot_be_written_costs_neither_the_answer_nor_the_other_fi
 
     monkeypatch.setattr(sys.modules[finished.__module__], function_name, fail)
     with pytest.warns(HbaWarning, match="--resume"):
-        finished_run = finished(
-            phases.AutoRun(folder, run.record, AutoCallback(), {}, None)
-        )
+        finished_run = finished(AutoRun(folder, run.record, AutoCallback(), PHASES))
     assert finished_run.answer == run.answer
     assert {name for name in files.values() if not (folder / name).exists()} == {
         files[function_name]
@@ -288,9 +288,9 @@ def test_killed_phases_count_their_time_and_a_resumed_run_keeps_to_its_budget(
 ) -> None:
     clock = Clock()
     folder = tmp_path / "run"
-    monkeypatch.setattr(phases, "time", clock)
+    monkeypatch.setattr(run_module, "time", clock)
     monkeypatch.setattr(plan, "time", clock)
-    monkeypatch.setattr(phases, "SAVE_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(run_module, "SAVE_EVERY_SECONDS", 0.01)
     options: dict[str, Any] = {
         **SETTINGS,
         "budget_seconds": BUDGET,

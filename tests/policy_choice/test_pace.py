@@ -12,9 +12,14 @@ import pytest
 from small_trainings import two_sides
 
 import hba
-from hba.policy_choice import phases
-from hba.policy_choice.callbacks import AutoCallback, EvaluationSteps, Phases, TimeOver
-from hba.policy_choice.record import TEST
+from hba.policy_choice import run as run_module
+from hba.policy_choice.callbacks import (
+    AutoCallback,
+    EvaluationSteps,
+    PhaseProgress,
+    TimeOver,
+)
+from hba.policy_choice.evaluation_phase import NAME as TEST
 from hba.policy_search import timing
 from hba.policy_search.timing import Pace, StepTimer, TooSlow
 
@@ -92,7 +97,7 @@ def timed_run(
     )
     clock = Clock()
     budget = 120.0
-    monkeypatch.setattr(phases, "time", SimpleNamespace(monotonic=clock.monotonic))
+    monkeypatch.setattr(run_module, "time", SimpleNamespace(monotonic=clock.monotonic))
     monkeypatch.setattr(StepTimer, "_timed", lambda *_: SECONDS_OF_IMAGE)
     with mock.patch.object(Pace.__init__, "__defaults__", (clock.monotonic,)):
         result = hba.auto(
@@ -139,7 +144,7 @@ def test_a_test_out_of_time_ends_once_all_rows_share_the_first_seed(
 ) -> None:
     """Parallel trainings may end in any order."""
     steps = EvaluationSteps(
-        Phases(AutoCallback(), {TEST: 1.0}), TEST, lambda: True, lambda _: None
+        PhaseProgress(AutoCallback(), {TEST: 1.0}), TEST, lambda: True, lambda _: None
     )
     rows = (row_of("photo"), row_of("none"), row_of("randaugment", (0,)))
     plan: Any = SimpleNamespace(

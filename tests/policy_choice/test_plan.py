@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hba.policy_choice.plan import search_cost
+from hba.policy_choice.settings import search_cost
 
 
 @pytest.mark.parametrize(
