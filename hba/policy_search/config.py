@@ -110,8 +110,15 @@ class AlgorithmConfig(Settings):
         Raises:
             SettingsError: With a message of one line.
         """
-        settings = flattened(settings)
-        algorithm_class = cls.find_algorithm(settings)
+        flat = flattened(settings)
+        return cls._of_algorithm(cls.find_algorithm(flat), flat)
+
+    @classmethod
+    def _of_algorithm(
+        cls, algorithm_class: type[Algorithm], given: Mapping[str, Any]
+    ) -> Self:
+        """Check flat settings of a search with this algorithm."""
+        settings = {**cls.defaults_with(algorithm_class), **given}
         able = algorithm_class.model_fields.keys() - {*cls.idle, *algorithm_class.idle}
         common = {name: value for name, value in settings.items() if name not in able}
         for name in [name for name in common if name not in cls.model_fields]:
@@ -129,7 +136,16 @@ class AlgorithmConfig(Settings):
         )
         config = super().make({**common, "algorithm": algorithm})
         algorithm.check(config)  # type: ignore[arg-type]
+        config.check_algorithm()
         return config
+
+    @classmethod
+    def defaults_with(cls, algorithm_class: type[Algorithm]) -> dict[str, Any]:
+        """Defaults that depend on the algorithm."""
+        return {}
+
+    def check_algorithm(self) -> None:
+        """Raise SettingsError if the settings contradict what the algorithm can do."""
 
     @classmethod
     def from_file(
@@ -234,16 +250,17 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
         )
 
     @classmethod
-    def make(cls, settings: Mapping[str, Any]) -> Self:
-        algorithm = cls.find_algorithm(flattened(settings))
-        config = super().make({"space": algorithm.default_space, **settings})
-        name = config.algorithm.name
-        if "weight-decay" in config.tune and config.optimizer not in SGDS:
+    def defaults_with(cls, algorithm_class: type[Algorithm]) -> dict[str, Any]:
+        return {"space": algorithm_class.default_space}
+
+    def check_algorithm(self) -> None:
+        name = self.algorithm.name
+        if "weight-decay" in self.tune and self.optimizer not in SGDS:
             raise SettingsError(
                 f"weight-decay can only be tuned with the optimizer {SGD}, got"
-                f" {config.optimizer}"
+                f" {self.optimizer}"
             )
-        if config.fast and not config.algorithm.can_be_fast:
+        if self.fast and not self.algorithm.can_be_fast:
             raise SettingsError(
                 f"the algorithm {name} cannot be fast; omit fast, or choose lookahead"
             )
@@ -255,13 +272,12 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
                 if regularizer.place == "inputs"
             ),
         }
-        of_weights = [group for group in config.tune if group not in on_images]
-        if of_weights and not config.algorithm.tunes_training:
+        of_weights = [group for group in self.tune if group not in on_images]
+        if of_weights and not self.algorithm.tunes_training:
             raise SettingsError(
                 f"{name} cannot tune {of_weights[0]}, which acts through the weights;"
                 " choose joint"
             )
-        return config
 
     @classmethod
     def from_preset(
@@ -301,7 +317,7 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
             *(algorithm_class.model_fields if algorithm_class.has_presets else ()),
         }
         chosen = {name: value for name, value in values.items() if name in replaced}
-        return cls.make({**chosen, "data": data, **flat})
+        return cls._of_algorithm(algorithm_class, {**chosen, "data": data, **flat})
 
     def resolved(self) -> Self:
         """The same settings with explicit image size, standardization and baseline, and
@@ -345,15 +361,7 @@ def from_config(
     file = path / CONFIG_NAME if path.is_dir() else path
     flat = flattened(resolved_data(settings))
     algorithm = flat.get("algorithm")
-    try:
-        content = json.loads(read_text(file))
-        earlier = config_class.from_file(
-            content, algorithm if isinstance(algorithm, type) else None
-        )
-        components = content.get(OWN, ())
-    except (ValueError, TypeError, AttributeError, OSError, RecursionError) as error:
-        unread = f"{file} cannot be read as settings of a search: {reason_of(error)}"
-        raise RunError(of_several_seeds(file.parent) or unread) from None
+    earlier, components = _read_config(config_class, file, algorithm)
     if {*components} - {*replaced, *(() if resume else flat)} or (
         resume and {*replaced} - {*components}
     ):
@@ -365,26 +373,12 @@ def from_config(
             f"the search of {file} used {had} of your own, got {got}; give the same"
             " objects in Python"
         )
-    before = earlier.flat()
     name = getattr(algorithm, "name", algorithm) or earlier.algorithm.name
     if resume:
-        config = earlier.changed(
-            {
-                setting: value
-                for setting, value in flat.items()
-                if setting != "algorithm"
-            }
-        ).resolved()
-        now = {**config.flat(), "algorithm": name}
-        for setting in sorted(flat.keys() - {*MAY_CHANGE}):
-            if before[setting] != now[setting]:
-                change = (
-                    f"{path} has {setting} {reprlib.repr(before[setting])} (given"
-                    f" {reprlib.repr(now[setting])})"
-                )
-                raise SettingsError(f"a resumed run keeps its settings; {change}")
-        return config
-    applicable = of_earlier_run(before, flat, has_own_network="model" in replaced)
+        return _resumed(earlier, flat, name, path)
+    applicable = of_earlier_run(
+        earlier.flat(), flat, has_own_network="model" in replaced
+    )
     of_data = DataConfig.model_fields if in_memory else ()
     of_algorithm = (
         type(earlier.algorithm).model_fields if name != earlier.algorithm.name else ()
@@ -397,3 +391,43 @@ def from_config(
     return config_class.make(
         {**applicable, "algorithm": type(earlier.algorithm), **flat}
     ).resolved()
+
+
+def _read_config(
+    config_class: type[Config], file: Path, algorithm: object
+) -> tuple[Config, Collection[str]]:
+    """The settings in a file, and those for which the user passed an object.
+
+    algorithm: the given setting, which may be the class of the earlier algorithm.
+    Raises RunError if the file cannot be read.
+    """
+    try:
+        content = json.loads(read_text(file))
+        earlier = config_class.from_file(
+            content, algorithm if isinstance(algorithm, type) else None
+        )
+        return earlier, content.get(OWN, ())
+    except (ValueError, TypeError, AttributeError, OSError, RecursionError) as error:
+        unread = f"{file} cannot be read as settings of a search: {reason_of(error)}"
+        raise RunError(of_several_seeds(file.parent) or unread) from None
+
+
+def _resumed(
+    earlier: Config, given: Mapping[str, Any], algorithm_name: str, path: Path
+) -> Config:
+    """The settings of a run to resume.
+
+    given: settings of the user, of which only those in MAY_CHANGE may differ. Raises
+    SettingsError if others do.
+    """
+    changes = {name: value for name, value in given.items() if name != "algorithm"}
+    config = earlier.changed(changes).resolved()
+    before = earlier.flat()
+    now = {**config.flat(), "algorithm": algorithm_name}
+    for name in sorted(given.keys() - {*MAY_CHANGE}):
+        if before[name] != now[name]:
+            raise SettingsError(
+                f"a resumed run keeps its settings; {path} has {name}"
+                f" {reprlib.repr(before[name])} (given {reprlib.repr(now[name])})"
+            )
+    return config

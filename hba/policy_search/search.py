@@ -101,6 +101,9 @@ def search(
             `algorithm=hba.algorithms.Lookahead(reward_draws=8)`, which may be of your
             own class.
 
+    Returns:
+        The schedule, the search network and the metrics of each epoch.
+
     Raises:
         HbaError: For what cannot work.
         DivergedError: If the loss is not finite; `out` keeps the results so far.
@@ -111,23 +114,19 @@ def search(
         raise SettingsError("resume needs out, the folder of the search to resume")
     fit = None
     if budget_seconds is not None:
-        is_time = (
-            isinstance(budget_seconds, int | float) and 0 < budget_seconds < math.inf
-        )
-        if not is_time or resume or "epochs" in settings:
+        began = time.monotonic()
+        if resume or "epochs" in settings or not is_time(budget_seconds):
             rule = "a number of seconds above 0, for a new search, without epochs"
             raise SettingsError(
                 f"budget_seconds must be {rule}; got {budget_seconds!r}"
             )
-        began = time.monotonic()
         has_preset = str(data or "digits") in DEFAULT_PRESETS or preset or paper
-        if isinstance(data, str | Path | None) and not (
-            has_preset or config or network is not None
-        ):
-            of_space = {"space": space} if isinstance(space, str) else {}
-            settings |= sized_by(
-                budget_seconds, jobs, {**settings, **of_space, "data": str(data)}
-            )
+        has_size = has_preset or config or network is not None
+        if isinstance(data, str | Path | None) and not has_size:
+            of_data = {**settings, "data": str(data)}
+            if isinstance(space, str):
+                of_data["space"] = space
+            settings |= settings_in_time(budget_seconds, jobs, of_data)
         settings["epochs"] = MANY_EPOCHS
         fit = partial(within, budget_seconds, began)
     folder = RunFolder(Path(out)) if out is not None else None
@@ -136,14 +135,16 @@ def search(
         if data is not None and folder is not None:
             resume = resumes(resume, folder.config)
         resumed = Path(out) if resume and out is not None else None
-        options: dict[str, Any] = {
-            "preset": preset,
-            "paper": paper,
-            "network": network,
-            "space": space,
-            "config": config,
-        }
-        chosen = chosen_config(data, resumed=resumed, **options, **settings)
+        chosen = chosen_config(
+            data,
+            preset=preset,
+            paper=paper,
+            network=network,
+            space=space,
+            config=config,
+            resumed=resumed,
+            **settings,
+        )
         is_parallel = jobs not in (None, 1) or cluster is not None
         if is_parallel and not chosen.algorithm.has_parallel_parts:
             raise SettingsError(
@@ -160,7 +161,12 @@ def search(
             )
 
 
-def sized_by(
+def is_time(seconds: object) -> bool:
+    """Whether this is a number of seconds above 0."""
+    return isinstance(seconds, int | float) and 0 < seconds < math.inf
+
+
+def settings_in_time(
     seconds: float, jobs: int | None, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Choose network, image size and related settings of a search, not its epochs.
@@ -202,22 +208,30 @@ def chosen_config(
     resumed: Path | None = None,
     **settings: Any,
 ) -> SearchConfig:
-    """All settings of a search with these arguments of `search`.
+    """Merge all settings of a search, and check them.
+
+    In order of precedence, they are from: the arguments; the run to resume, an earlier
+    search, or a preset; the defaults.
 
     Args:
+        data: As in `search`.
+        preset: As in `search`.
+        paper: As in `search`.
+        network: As in `search`.
+        space: As in `search`.
+        config: As in `search`.
         resumed: The folder of the run to resume.
+        settings: As in `search`.
+
+    Raises:
+        HbaError: For settings that are unknown or contradict each other.
     """
-    choosers = {
-        "resume": resumed is not None,
-        "config": config is not None,
-        "preset": bool(preset),
-        "paper": paper,
-    }
-    names = [name for name, is_given in choosers.items() if is_given]
-    if len(names) > 1 and names != ["preset", "paper"]:
-        raise SettingsError(
-            f"{names[0]} already chooses all settings; remove {' and '.join(names[1:])}"
-        )
+    _check_choosers(
+        resume=resumed is not None,
+        config=config is not None,
+        preset=bool(preset),
+        paper=paper,
+    )
     check_data(data, SearchData)
     components = custom_components(network, space)
     if space is not None:
@@ -258,6 +272,18 @@ def chosen_config(
     if is_dataset(data):
         data = name_of_dataset(data, settings)
     return choose({} if data is None else {"data": data})
+
+
+def _check_choosers(**choosers: bool) -> None:
+    """Raise SettingsError if several arguments choose all settings.
+
+    choosers: whether each argument is given, by name.
+    """
+    names = [name for name, is_given in choosers.items() if is_given]
+    if len(names) > 1 and names != ["preset", "paper"]:
+        raise SettingsError(
+            f"{names[0]} already chooses all settings; remove {' and '.join(names[1:])}"
+        )
 
 
 def custom_components(
