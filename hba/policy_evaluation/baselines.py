@@ -315,14 +315,15 @@ def row_configs(
 
     The setting spread applies to schedules, and to baselines made from one.
     """
-    found = []
+    configs = []
     for name, row in rows.items():
         make = _of_schedule(lambda main: main) if isinstance(row, Schedule) else row
         compared = respread(
             row if isinstance(row, Schedule) else schedule, config.spread
         )
-        found.append(RowConfig(name, *make(compared, config), own_network, start))
-    return tuple(found)
+        row_config, augmentation = make(compared, config)
+        configs.append(RowConfig(name, row_config, augmentation, own_network, start))
+    return tuple(configs)
 
 
 def check_rows(rows: Sequence[RowConfig], data: EvaluationData) -> None:

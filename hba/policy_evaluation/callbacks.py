@@ -16,20 +16,23 @@ from hba.utils.progress import ProgressBar, event_writer_class
 class EvaluationPlan:
     """The plan of an evaluation, made after reading the training images and before the
     first training.
-
-    data: its test split is not opened yet. result: all rows, with finished trainings.
-    device: such as cuda:0. n_trainings: to do. jobs: trainings at a time. folder: of
-    results.json. notes: sentences to read before the numbers.
     """
 
     config: EvaluationConfig
     data: EvaluationData
+    """The images, whose test split is not opened yet."""
     result: EvaluationResult
+    """All rows, with finished trainings."""
     device: str
+    """Such as cuda:0."""
     n_trainings: int
+    """Number of trainings to run."""
     jobs: int
+    """Trainings at a time."""
     folder: Path | None
+    """Folder of results.json."""
     notes: tuple[str, ...]
+    """Sentences to read before the numbers."""
 
     @property
     def steps_per_training(self) -> int:
@@ -135,13 +138,15 @@ class TensorBoardLogger(EvaluationCallback):
         writer = self._writer_class(
             str(self._folder / f"{quote(name, safe=' ')}, seed {seed}")
         )
-        measured = [("train", one, epoch) for epoch, one in enumerate(epochs, start=1)]
-        for part, one, epoch in (*measured, ("test", test, len(epochs))):
-            found = {"loss": one.loss, "error_percent": one.error_percent}
-            if one.confusion is not None:
-                found["balanced_accuracy_percent"] = (
-                    one.confusion.balanced_accuracy_percent
+        of_epochs = [
+            ("train", measured, epoch) for epoch, measured in enumerate(epochs, start=1)
+        ]
+        for part, measured, epoch in (*of_epochs, ("test", test, len(epochs))):
+            values = {"loss": measured.loss, "error_percent": measured.error_percent}
+            if measured.confusion is not None:
+                values["balanced_accuracy_percent"] = (
+                    measured.confusion.balanced_accuracy_percent
                 )
-            for tag, value in found.items():
+            for tag, value in values.items():
                 writer.add_scalar(f"evaluation/{part}_{tag}", value, epoch)
         writer.close()

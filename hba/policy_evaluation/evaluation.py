@@ -140,6 +140,9 @@ def evaluate(
             trains without a spread. To change only one schedule, pass the result of
             Schedule.with_spread.
 
+    Returns:
+        A row of test errors for the schedule and for each baseline, and their answer.
+
     Raises:
         HbaError: For what cannot work.
         DivergedError: If a loss is not finite.
@@ -151,7 +154,7 @@ def evaluate(
     own_network = None if network is None else CustomNetwork(network)
     named = named_rows(schedule, against)
     main = next(row for row in named.values() if isinstance(row, Schedule))
-    used, inherited = settle(
+    used, note_on_settings = settle(
         main, data, preset, config, settings, has_own_network=own_network is not None
     )
     # Check this before reading images. A cluster has its own devices.
@@ -167,25 +170,15 @@ def evaluate(
         stored = stored_results(folder, resume, used, rows)
         images = _read_and_check(data, rows, callback)
         check_batch_size(settings, len(images.train))
-        schedules = {
-            name: row for name, row in named.items() if isinstance(row, Schedule)
-        }
-        in_memory = not isinstance(data, str | Path | None)
         searched = leakage_reports(
-            schedules, used, images, in_memory=in_memory, allow_seen=allow_seen
-        )
-        facts = (
-            *inherited,
-            *images.facts,
-            task_of(images.train.labels).note,
-            _note_on_start(images, rows[0]),
-        )
-        notes = tuple(
-            filter(
-                None, (*facts, *(one.warning for one in searched), used.baseline_note())
-            )
+            {name: row for name, row in named.items() if isinstance(row, Schedule)},
+            used,
+            images,
+            in_memory=_is_in_memory(data),
+            allow_seen=allow_seen,
         )
         run = Evaluation(used, rows, images, searched, folder, stored)
+        notes = _notes(run, note_on_settings)
         n_jobs = number_of_jobs(jobs, len(rows) * used.seeds, images.train, device)
         executor = executor_for(used.device, n_jobs, machines)
         return _train_all(
@@ -196,6 +189,27 @@ def evaluate(
             notes,
             keep_network=keep_network,
         )
+
+
+def _is_in_memory(data: object) -> bool:
+    """Whether the user has given images, and not the place of their files."""
+    return not isinstance(data, str | Path | None)
+
+
+def _notes(run: Evaluation, note_on_settings: str | None) -> tuple[str, ...]:
+    """Sentences to read before the numbers.
+
+    Raises SettingsError if pretrained weights, which are loaded as a test, do not fit.
+    """
+    notes = (
+        note_on_settings,
+        *run.data.facts,
+        task_of(run.data.train.labels).note,
+        _note_on_start(run.data, run.rows[0]),
+        *(report.warning for report in run.searched),
+        run.config.baseline_note(),
+    )
+    return tuple(note for note in notes if note)
 
 
 def _read_and_check(
@@ -246,37 +260,22 @@ def _train_all(
     training runs again.
     """
     folder = run.folder
-    stored = run.stored
-    missing = run.missing()
-    first = run.config.first_seed
-    is_trained = run.config.first_seed in run.result.rows[0].seeds
-    if is_trained and keep_network:
-        keep_network = folder is not None and not is_kept(folder)
-        missing = [*([(run.rows[0], first)] if keep_network else []), *missing]
-    if missing and isinstance(executor, SerialExecutor):
+    is_first_trained = run.config.first_seed in run.result.rows[0].seeds
+    jobs = _jobs(run, executor, keep_network=keep_network)
+    if jobs and isinstance(executor, SerialExecutor):
         run.data = run.data.to(executor.device)
     # The executor's n_jobs: the rest of a resumed evaluation uses as many threads per
     # training as the whole one.
     environment = {
-        **(executor.environment() if missing else run.result.environment),
+        **(executor.environment() if jobs else run.result.environment),
         "jobs": executor.n_jobs,
     }
     run.result = run.result.model_copy(update={"environment": environment})
-    made_on = f"{executor.device.type}, {executor.n_threads} threads"
-    # Processes on other machines start in another folder.
-    kept_in = folder and folder.absolute() / TRAININGS_NAME
-    on = (run.result.fingerprints["training"], made_on)
-    jobs = [
-        Job(row, seed, TrainCheckpoint(kept_in, (*_identity(row), *on, str(seed))))
-        for row, seed in missing
-    ]
-    if keep_network:
-        jobs[0] = jobs[0]._replace(keeps_network=True)
-    if stored and jobs:
+    if run.stored and jobs:
         # Another kind of device rounds differently.
         check_same(
             "kind of device",
-            torch.device(stored.environment["device"]).type,
+            torch.device(run.stored.environment["device"]).type,
             executor.device.type,
             folder,
         )
@@ -301,7 +300,7 @@ def _train_all(
                 # Save it before the result, so that a kill between the two loses
                 # nothing.
                 network.save(folder)
-            if not (job.keeps_network and is_trained):
+            if not (job.keeps_network and is_first_trained):
                 run.add(job.row, job.seed, test, steps)
             job.checkpoint.remove()
             if folder is not None:
@@ -312,6 +311,28 @@ def _train_all(
     shutil.rmtree(folder / TRAININGS_NAME, ignore_errors=True)
     report = report_at_the_end(folder, run.data, schedule)
     return run.result.model_copy(update={"report": report})
+
+
+def _jobs(run: Evaluation, executor: Executor, *, keep_network: bool) -> list["Job"]:
+    """The missing trainings; first that of the network to keep, if it is missing."""
+    folder = run.folder
+    missing = run.missing()
+    first_seed = run.config.first_seed
+    if keep_network and first_seed in run.result.rows[0].seeds:
+        keep_network = folder is not None and not is_kept(folder)
+        if keep_network:
+            missing = [(run.rows[0], first_seed), *missing]
+    # Processes on other machines start in another folder.
+    checkpoints = folder and folder.absolute() / TRAININGS_NAME
+    images = run.result.fingerprints["training"]
+    made_on = f"{executor.device.type}, {executor.n_threads} threads"
+    jobs = []
+    for row, seed in missing:
+        identity = (*_identity(row), images, made_on, str(seed))
+        jobs.append(Job(row, seed, TrainCheckpoint(checkpoints, identity)))
+    if keep_network:
+        jobs[0] = jobs[0]._replace(keeps_network=True)
+    return jobs
 
 
 def _identity(row: RowConfig) -> tuple[str, ...]:
@@ -336,14 +357,14 @@ on a GPU, how its steps ran.
 
 
 class Job(NamedTuple):
-    """A network to train. checkpoint: written by the training, to resume it.
-    keeps_network: whether to return it.
-    """
+    """A network to train."""
 
     row: RowConfig
     seed: int
     checkpoint: TrainCheckpoint
+    """Written by the training, to resume it."""
     keeps_network: bool = False
+    """Whether to return the network."""
 
     @property
     def name(self) -> str:
@@ -358,10 +379,21 @@ def train_row(
     data: EvaluationData,
     on_step: Callable[[], None],
 ) -> Trained:
-    """Run one training of a row, in any process. data: on its device. PyTorch's default
-    generators do not change.
+    """Run one training of a row, in any process. PyTorch's default generators do not
+    change.
 
-    Raises DivergedError, which names the training, if the loss is not finite.
+    Args:
+        row: The row.
+        seed: Seed of the training.
+        checkpoint: Written by the training, to resume it.
+        data: The images, on the device of the training.
+        on_step: Called after each step.
+
+    Returns:
+        The trained network and its measurements.
+
+    Raises:
+        DivergedError: If the loss is not finite; it names the training.
     """
     if checkpoint.path is not None and not checkpoint.path.parent.parent.is_dir():
         # Another machine may not see the folder of the run.
@@ -390,30 +422,42 @@ def train_and_measure(
 ) -> Result:
     """Train by train_row, and measure the test split and the augmented images of each
     epoch.
+
+    Args:
+        job: The training.
+        data: The images, on the device of the training.
+        on_step: Called after each step.
     """
-    row, seed, checkpoint, keeps_network = job
-    found = train_row(row, seed, checkpoint, data, on_step)
-    if not keeps_network:
-        return found.test, found.epochs, None, found.steps
-    model = row.config.model if row.own_network is None else row.own_network.name
-    kept = KeptNetwork.of(
-        found.network,
-        found.test,
-        data,
-        row.config,
-        model=model,
-        policy=row.name,
-        seed=seed,
-    )
-    return found.test, found.epochs, kept, found.steps
+    row = job.row
+    trained = train_row(row, job.seed, job.checkpoint, data, on_step)
+    kept = None
+    if job.keeps_network:
+        model = row.config.model if row.own_network is None else row.own_network.name
+        kept = KeptNetwork.of(
+            trained.network,
+            trained.test,
+            data,
+            row.config,
+            model=model,
+            policy=row.name,
+            seed=job.seed,
+        )
+    return trained.test, trained.epochs, kept, trained.steps
 
 
 def shared_data(executor: Executor, data: EvaluationData) -> Shared:
-    """The data that all trainings share. data: on the device of a SerialExecutor.
+    """The data that all trainings share.
 
-    There, the test split is opened after the last step of the first training.
-    Elsewhere, it is opened before the first one, and all processes of a machine share
-    images in memory; images that stay in files raise SettingsError.
+    With a SerialExecutor, the test split is opened after the last step of the first
+    training. Elsewhere, it is opened before the first one, and all processes of a
+    machine share images in memory.
+
+    Args:
+        executor: Runs the trainings.
+        data: The images, on the device of a SerialExecutor.
+
+    Raises:
+        SettingsError: For images that stay in files, unless it is a SerialExecutor.
     """
     if isinstance(executor, SerialExecutor):
         return Shared(data)
@@ -428,10 +472,8 @@ def data_of_tensors(
 ) -> EvaluationData:
     """The inverse of `shared_data` in another process."""
     name, class_names, device_name = value
-    device, (images, labels, test_images, test_labels) = (
-        find_device(device_name),
-        tensors,
-    )
+    device = find_device(device_name)
+    images, labels, test_images, test_labels = tensors
     test = LazySplit(lambda: LabelledImages(test_images, test_labels).to(device))
     return EvaluationData(
         name, class_names, LabelledImages(images, labels).to(device), test
@@ -446,13 +488,26 @@ def settle(
     settings: Mapping[str, Any],
     *,
     has_own_network: bool,
-) -> tuple[EvaluationConfig, tuple[str, ...]]:
-    """The checked settings, and a note on settings that come from a search on other
-    data.
+) -> tuple[EvaluationConfig, str | None]:
+    """Merge the settings of an evaluation, and check them.
 
-    In order of precedence, settings are from: settings, the earlier evaluation, the
-    preset, and the search. data and earlier (config): as in `evaluate`.
-    has_own_network: it replaces `model`. Raises SettingsError for unknown data.
+    In order of precedence, they are from: settings, the earlier evaluation, the preset,
+    and the search.
+
+    Args:
+        schedule: The schedule under evaluation, which records the settings of its
+            search.
+        data: As in `evaluate`.
+        preset: Name of a preset, if any.
+        earlier: The setting config of `evaluate`.
+        settings: Settings of the user.
+        has_own_network: Whether the user's own network replaces `model`.
+
+    Returns:
+        The settings, and a note if some come from a search on other data.
+
+    Raises:
+        SettingsError: For settings that contradict each other, and unknown data.
     """
     if has_own_network and (
         idle := [name for name in ("model", *OF_WEIGHTS) if name in settings]
@@ -467,9 +522,10 @@ def settle(
             raise SettingsError(
                 "config has all settings of an earlier run; omit preset"
             )
-        in_memory = not isinstance(data, str | Path | None)
         settings = {
-            **_of_earlier(Path(earlier), settings, has_own_network, in_memory),
+            **_of_earlier(
+                Path(earlier), settings, has_own_network, _is_in_memory(data)
+            ),
             **settings,
         }
     searched = settings_of(schedule)
@@ -479,25 +535,24 @@ def settle(
             " evaluate it on"
         )
 
-    config = EvaluationConfig.like_search(
-        searched, settings, preset, has_own_network=has_own_network
-    )
-    if isinstance(data, EvaluationData) and "image_size" not in settings:
-        settings = {
-            **settings,
-            "image_size": network_input_size(
-                data.train, config.baseline_augmentation()
-            ),
-        }
-        config = EvaluationConfig.like_search(
+    def merged(settings: Mapping[str, Any]) -> EvaluationConfig:
+        return EvaluationConfig.like_search(
             searched, settings, preset, has_own_network=has_own_network
         )
-    is_elsewhere = preset is None and searched.get("data", config.data) != config.data
-    note = (
+
+    config = merged(settings)
+    if isinstance(data, EvaluationData) and "image_size" not in settings:
+        # Images in memory have a size, which the baseline augmentation may reduce.
+        # Settings in pixels depend on the result.
+        baseline = config.baseline_augmentation()
+        side = network_input_size(data.train, baseline)
+        config = merged({**settings, "image_size": side})
+    if preset is not None or searched.get("data", config.data) == config.data:
+        return config, None
+    return config, (
         f"settings that you do not give are as in the search on {searched.get('data')};"
         f" {RESULTS_NAME} lists them"
     )
-    return config, (note,) if is_elsewhere else ()
 
 
 def _of_earlier(
@@ -505,6 +560,8 @@ def _of_earlier(
 ) -> dict[str, Any]:
     """The settings of an earlier evaluation that apply, without its device, which this
     machine may not have.
+
+    in_memory: whether the images are in memory, so that its data do not apply.
     """
     file = path / RESULTS_NAME if path.is_dir() else path
     stored = {
@@ -517,11 +574,11 @@ def _of_earlier(
             f"{file} is of a network of your own: give it as network= in Python, or"
             " choose a model"
         )
-    found = of_earlier_run(
+    applicable = of_earlier_run(
         stored, resolved_data(given), has_own_network=has_own_network
     )
     return {
         name: value
-        for name, value in found.items()
+        for name, value in applicable.items()
         if not (in_memory and name in DataConfig.model_fields)
     }

@@ -23,12 +23,19 @@ def leakage_reports(
     in_memory: bool,
     allow_seen: bool,
 ) -> tuple[LeakageReport, ...]:
-    """A report for each row that is a schedule. Reads no image. in_memory: whether the
-    images were given, not read.
+    """A report for each row that is a schedule. Reads no image.
 
-    Raises SettingsError if a search has seen test images, unless allow_seen.
+    Args:
+        rows: The schedules of these rows, by name.
+        config: Settings of the evaluation.
+        data: Its images.
+        in_memory: Whether the images were given, not read.
+        allow_seen: Whether a search may have seen test images.
+
+    Raises:
+        SettingsError: If a search has seen test images, unless allow_seen.
     """
-    found = []
+    reports = []
     for row, schedule in rows.items():
         count = _count(schedule, config, data, in_memory)
         known: Any = (
@@ -45,8 +52,8 @@ def leakage_reports(
                 f"{report.warning}; test on images that it left out (same data, classes"
                 " and split seed), or allow it by allow_seen=True (--allow-seen)"
             )
-        found.append(report)
-    return tuple(found)
+        reports.append(report)
+    return tuple(reports)
 
 
 def _count(

@@ -43,19 +43,24 @@ Hashes identify images, weights.
 @dataclass
 class Evaluation:
     """An evaluation between its checks and its end. It writes results.json after each
-    training.
+    training, and has all results so far in `result`.
 
-    data: on the device of the trainings; its test split is read only after a training
-    has measured it. folder: None writes nothing. stored: results to resume; changed
-    images raise SettingsError. result: all results so far.
+    Raises:
+        SettingsError: If the images are not those of the stored results.
     """
 
     config: EvaluationConfig
     rows: tuple[RowConfig, ...]
     data: EvaluationData
+    """On the device of the trainings; its test split is read only after a training has
+    measured it.
+    """
     searched: tuple[LeakageReport, ...]
+    """Reports on what searches have seen."""
     folder: Path | None
+    """Folder of results.json; None writes nothing."""
     stored: EvaluationResult | None
+    """Results to resume, if any."""
 
     def __post_init__(self) -> None:
         self._began = time.monotonic()
@@ -106,8 +111,8 @@ class Evaluation:
         return [
             (row, seed)
             for seed in self.config.training_seeds
-            for row, found in rows
-            if seed not in found.seeds
+            for row, so_far in rows
+            if seed not in so_far.seeds
         ]
 
     def add(
@@ -128,16 +133,17 @@ class Evaluation:
             - self._began
         )
         rows = tuple(
-            one.with_training(seed, measured) if one.name == row.name else one
-            for one in self.result.rows
+            other.with_training(seed, measured) if other.name == row.name else other
+            for other in self.result.rows
         )
-        found = {
-            **self._test,
-            "rows": rows,
-            "environment": environment,
-            "wall_seconds": round(seconds, 1),
-        }
-        self.result = self.result.model_copy(update=found)
+        self.result = self.result.model_copy(
+            update={
+                **self._test,
+                "rows": rows,
+                "environment": environment,
+                "wall_seconds": round(seconds, 1),
+            }
+        )
         if self.folder is not None:
             self.result.save(self.folder / RESULTS_NAME)
 
@@ -147,19 +153,19 @@ class Evaluation:
         measured.
         """
         test = self.data.test.opened()
-        found = {**self.result.fingerprints, "test": test.fingerprint()}
+        fingerprint = test.fingerprint()
         if self.stored:
             check_same(
                 "test images",
                 self.stored.fingerprints.get("test"),
-                found["test"],
+                fingerprint,
                 self.folder,
             )
         n_skipped = len(self.data.train.left_out) + len(test.left_out)
         return {
             "test_images": len(test),
             "skipped_images": n_skipped,
-            "fingerprints": found,
+            "fingerprints": {**self.result.fingerprints, "test": fingerprint},
         }
 
 

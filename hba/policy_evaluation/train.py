@@ -36,16 +36,24 @@ def train(
     """Train a network with the policy on all images except the test split, and measure
     this split after the last epoch.
 
-    policy: a schedule, its file, or the name of a recipe or of a shipped one. seed: of
-    the weights, batches and draws. network: your own instead of the setting `model`.
-    data, settings: as `hba.evaluate` takes them, including preset, config, cluster,
-    allow_seen, callback and progress; with_val is on by default.
+    Args:
+        policy: A schedule, its file, or the name of a recipe or of a shipped one.
+        data: The data, as `hba.evaluate` takes them.
+        out: A folder for network.pt and network.json, which `hba.load_network` reads,
+            policy.json, pipeline.py (the policy as a torchvision transform that does
+            not need hba), results.json and report.html.
+        seed: Seed of the weights, batches and draws.
+        network: Your own network instead of the setting `model`.
+        resume: Continue the training in `out` with the same arguments.
+        settings: As `hba.evaluate` takes them, including preset, config, cluster,
+            allow_seen, callback and progress; with_val is on by default.
 
-    out: a folder for network.pt and network.json, which `hba.load_network` reads,
-    policy.json, pipeline.py (the policy as a torchvision transform that does not need
-    hba), results.json and report.html. resume: continue the training in `out` with the
-    same arguments. Raises HbaError for what cannot work, and DivergedError if the loss
-    is not finite.
+    Returns:
+        The trained network.
+
+    Raises:
+        HbaError: For what cannot work.
+        DivergedError: If the loss is not finite.
     """
     of_one: dict[str, Any] = {
         "against": (),
@@ -73,8 +81,14 @@ def train(
 
 
 def write_policy(schedule: Schedule, folder: Path) -> str | None:
-    """Write policy.json and pipeline.py, each atomically; return a note if there can be
-    no pipeline.py.
+    """Write policy.json and pipeline.py, each atomically.
+
+    Args:
+        schedule: The policy.
+        folder: The folder of the files.
+
+    Returns:
+        A note if there can be no pipeline.py.
     """
     schedule.save(folder / POLICY_NAME)
     try:
