@@ -42,24 +42,26 @@ REFERENCES = ("none", "randaugment")
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of an evaluation about its first row.
-
-    sentence: the first row's test error next to those of others, and how sure the
-    difference is; if another row has a lower test error, how to get that one. str()
-    returns it. kind: the first row compared with the best other one; "no difference
-    shown" also if nothing can be said, as with one seed. probabilities: for each other
-    row, the probability that the first row's true error is lower (see
-    CrossedDifference); rows in which nothing varies are missing. next_step: a command
-    and its time, if more seeds would help. test_error: of the first row in per cent, as
-    in the sentence. against: the best other row; None if there is nothing to compare.
-    """
+    """The answer of an evaluation about its first row."""
 
     sentence: str
+    """The first row's test error next to those of others, and how sure the difference
+    is; if another row has a lower test error, how to get that one. str() returns it.
+    """
     kind: Kind
+    """The first row compared with the best other one; "no difference shown" also if
+    nothing can be said, as with one seed.
+    """
     probabilities: Mapping[str, float]
+    """For each other row, the probability that the first row's true error is lower (see
+    CrossedDifference). Rows in which nothing varies are missing.
+    """
     next_step: str | None = None
+    """A command and its time, if more seeds would help."""
     test_error: float = math.nan
+    """Test error of the first row in per cent, as in the sentence."""
     against: str | None = None
+    """The best other row; None if there is nothing to compare."""
 
     def __str__(self) -> str:
         return self.sentence
@@ -300,17 +302,13 @@ def _crossed(
     """The difference of two rows over the seeds that they share."""
     errors = [first.by_seed()[seed] for seed in seeds]
     other_errors = [other.by_seed()[seed] for seed in seeds]
-    if results.error is not None or results.test_images < 2:
-        return CrossedDifference.of(errors, other_errors, None)
     n_images = results.test_images
+    if results.error is not None or n_images < 2:
+        return CrossedDifference.of(errors, other_errors, None)
     mistakes = first.mistakes(n_images)
     other_mistakes = other.mistakes(n_images)
-    differences = None
-    if {*seeds} <= {*mistakes} and {*seeds} <= {*other_mistakes}:
-        differences = np.array(
-            [1.0 * mistakes[seed] - other_mistakes[seed] for seed in seeds]
-        )
-    return CrossedDifference.of(errors, other_errors, n_images, differences)
+    differences = [1.0 * mistakes[seed] - other_mistakes[seed] for seed in seeds]
+    return CrossedDifference.of(errors, other_errors, np.array(differences))
 
 
 def _mean(by_seed: Mapping[int, float], seeds: Sequence[int]) -> float:

@@ -3,7 +3,6 @@ in results.json.
 """
 
 import base64
-import itertools
 import json
 import math
 import statistics
@@ -57,33 +56,32 @@ mean recall over classes.
 
 
 class EvaluationRow(pydantic.BaseModel):
-    """An augmentation: its test error after the last epoch in per cent, for each of
-    `seeds`, which are in order.
-
-    definition: equal for rows with the same augmentation. test_loss: mean loss on the
-    test split in nats. confusion: on the test split. wrong: which of its images were
-    answered wrongly, as `mistakes` reads it. Values that an older version did not
-    store, and losses that are not finite, are None or missing.
+    """An augmentation, and what was measured on the test split after the last epoch of
+    each training.
     """
 
     model_config = pydantic.ConfigDict(frozen=True)
 
     name: str
     test_error_percent: tuple[Percent, ...] = ()
+    """Test error of each seed in per cent."""
     seeds: tuple[int, ...] = ()
+    """Seeds of the trainings, ascending."""
     definition: str
+    """Equal for rows with the same augmentation."""
     test_loss: tuple[Nats | None, ...] = ()
+    """Mean loss of each seed in nats; None if it is not finite."""
     confusion: tuple[Confusion | None, ...] = ()
+    """Confusion matrix of each seed; None if images have several labels."""
     wrong: tuple[str | None, ...] = pydantic.Field(default=(), repr=False)
+    """For each seed, which images were answered wrongly, as `mistakes` reads it; None
+    if images have several labels.
+    """
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Self:
-        n = len(self.seeds)
-        if len(self.test_error_percent) != n or {
-            len(self.test_loss),
-            len(self.confusion),
-            len(self.wrong),
-        } - {0, n}:
+        columns = (self.test_error_percent, self.test_loss, self.confusion, self.wrong)
+        if any(len(column) != len(self.seeds) for column in columns):
             raise ValueError(
                 f"row {self.name} must have one value of each measure for each seed"
             )
@@ -108,14 +106,14 @@ class EvaluationRow(pydantic.BaseModel):
             )
         return {
             seed: value
-            for seed, value in zip(self.seeds, values, strict=False)
+            for seed, value in zip(self.seeds, values, strict=True)
             if value is not None
         }
 
     @property
     def answers(self) -> np.ndarray | None:
         """int64 (classes, classes): test images by class and answer, over all seeds;
-        None if they are not stored.
+        None if images have several labels.
         """
         matrices = [
             confusion.matrix() for confusion in self.confusion if confusion is not None
@@ -138,14 +136,19 @@ class EvaluationRow(pydantic.BaseModel):
         return bool(images.max() >= 2 * images[images > 0].min())
 
     def mistakes(self, n_images: int) -> Mapping[int, np.ndarray]:
-        """Which test images were answered wrongly, bool (n_images,), for each seed that
-        stores them.
+        """Which test images were answered wrongly, bool (n_images,), by seed; empty if
+        images have several labels.
 
-        `wrong` has them as base64 of numpy.packbits. Raises ValueError for another
-        number of images.
+        `wrong` has them as base64 of numpy.packbits.
+
+        Args:
+            n_images: Number of test images.
+
+        Raises:
+            ValueError: If they are of another number of images.
         """
         mistakes = {}
-        for seed, text in zip(self.seeds, self.wrong, strict=False):
+        for seed, text in zip(self.seeds, self.wrong, strict=True):
             if text is not None:
                 packed = np.frombuffer(base64.b64decode(text, validate=True), np.uint8)
                 if len(packed) != math.ceil(n_images / 8):
@@ -159,7 +162,7 @@ class EvaluationRow(pydantic.BaseModel):
     def with_training(self, seed: int, test: Measured) -> "EvaluationRow":
         """The row with another training, in the order of seeds."""
         names = ("seeds", "test_error_percent", "test_loss", "confusion", "wrong")
-        trainings = itertools.zip_longest(*(getattr(self, name) for name in names))
+        trainings = zip(*(getattr(self, name) for name in names), strict=True)
         loss = test.loss if math.isfinite(test.loss) else None
         wrong = None
         if test.wrong is not None:
@@ -172,19 +175,20 @@ class EvaluationRow(pydantic.BaseModel):
 
 
 class LeakageReport(pydantic.BaseModel):
-    """Test images of this evaluation that the search of a row's schedule has seen.
-
-    test_images_seen: number of the test_images that the search has trained or validated
-    on; None if unknown. seen_is_estimate: whether the number is estimated from a sample
-    of the search's images.
-    """
+    """Test images of this evaluation that the search of a row's schedule has seen."""
 
     model_config = pydantic.ConfigDict(frozen=True)
 
-    row: str = "the schedule"
+    row: str
+    """Name of the row."""
     test_images_seen: int | None = None
+    """Number of the test images that the search has trained or validated on; None if
+    unknown.
+    """
     test_images: int | None = None
+    """Number of test images; None if it is unknown before they are read."""
     seen_is_estimate: bool = False
+    """Whether test_images_seen is estimated from a sample of the search's images."""
 
     @property
     def warning(self) -> str | None:
@@ -206,33 +210,36 @@ class LeakageReport(pydantic.BaseModel):
 class EvaluationResult(pydantic.BaseModel):
     """The result of an evaluation: a row for each augmentation, the schedule's first,
     and how they were measured.
-
-    settings: by name; model is None for the user's own network. own_network: its
-    definition (see CustomNetwork), else None. fingerprints: a hash of each split's
-    images, by the name of the split. searched: one report for each row that is a
-    schedule. class_names: by label. pretrained: SHA-256 of the weights that the model
-    started from; None for fresh ones. error: the definition of the error for several
-    labels; None for the share of wrong answers. environment: hardware and versions.
-    wall_seconds: of all trainings, over all runs of a resumed evaluation. report: the
-    page of a finished evaluation; None without a folder.
     """
 
     model_config = pydantic.ConfigDict(frozen=True)
 
-    class_names: tuple[str, ...] | None = None
+    class_names: tuple[str, ...]
+    """Names of the classes, by label."""
     rows: tuple[EvaluationRow, ...] = pydantic.Field(min_length=1)
     settings: Mapping[str, Any]
+    """Settings by name; model is None for the user's own network."""
     train_images: int
     test_images: int
     skipped_images: int
+    """Number of files that were not used."""
     fingerprints: Mapping[str, str]
+    """A hash of each split's images, by the name of the split."""
     environment: Mapping[str, Any]
+    """Hardware and versions."""
     searched: tuple[LeakageReport, ...] = ()
+    """One report for each row that is a schedule."""
     own_network: str | None = None
+    """Definition of the user's own network (see CustomNetwork), if any."""
     pretrained: str | None = None
+    """SHA-256 of the weights that the model started from; None for fresh ones."""
     error: str | None = None
+    """Definition of the error for several labels; None for the share of wrong answers.
+    """
     wall_seconds: float = 0.0
+    """Seconds of all trainings, over all runs of a resumed evaluation."""
     report: Path | None = None
+    """The page of a finished evaluation; None without a folder."""
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -247,17 +254,17 @@ class EvaluationResult(pydantic.BaseModel):
             or "device" not in content
         ):
             return content
-        n_classes = len(content.get("class_names") or ())
+        n_classes = len(content["class_names"])
         rows = [
             {
                 **row,
-                "test_loss": row.get("test_loss", {}).get("nats", ()),
+                "test_loss": row["test_loss"]["nats"],
                 "confusion": [
-                    one and {"n_classes": n_classes, "counts": one}
-                    for one in row.get("confusion", ())
+                    counts and {"n_classes": n_classes, "counts": counts}
+                    for counts in row["confusion"]
                 ],
             }
-            for row in content.get("rows", ())
+            for row in content["rows"]
         ]
         environment = {name: content[name] for name in ENVIRONMENT if name in content}
         return {**content, "rows": rows, "environment": environment}
@@ -385,7 +392,7 @@ class EvaluationResult(pydantic.BaseModel):
             # File names may contain bytes that are no text.
             "class_names": [
                 name.encode("utf-8", "backslashreplace").decode()
-                for name in self.class_names or ()
+                for name in self.class_names
             ],
             **self.environment,
         }

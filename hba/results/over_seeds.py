@@ -20,14 +20,14 @@ from hba.utils.text import counted, interval_of_mean
 
 @dataclass(frozen=True)
 class Over:
-    """Numbers of one kind, one for each seed. interval: of the mean, 95 %, by Student's
-    t.
-    """
+    """Numbers of one kind, one for each seed."""
 
     mean: float
     std: float
     interval: tuple[float, float]
+    """Interval of the mean at 95 % confidence, by Student's t."""
     each: tuple[float, ...]
+    """The numbers."""
 
     @staticmethod
     def of(values: Sequence[float]) -> "Over":
@@ -42,18 +42,19 @@ class Over:
 
 @dataclass(frozen=True)
 class OperationOverSeeds:
-    """An operation in the last epoch, over all its copies. share: of images, in [0, 1];
-    of batches in the stage mixing. probability_moved: since the search began.
-    magnitude: in `unit`; None without magnitude.
-    """
+    """An operation in the last epoch, over all its copies."""
 
     name: str
     stage: str
     unit: str | None
+    """Unit of the magnitude."""
     share: Over
+    """Share of images that get it, in [0, 1]; of batches in the stage mixing."""
     probability: Over
     probability_moved: Over
+    """Change of the probability since the search began."""
     magnitude: Over | None
+    """Magnitude in `unit`; None without magnitude."""
 
     @property
     def moved_alike(self) -> bool:
@@ -64,18 +65,18 @@ class OperationOverSeeds:
 
 @dataclass(frozen=True)
 class OverSeeds:
-    """schedules: by seed, at least two, of one search space. operations: sorted by
-    share of images, largest first.
-
-    regularizers: values in the last epoch, by name. val_error_percent: of the search
-    networks; None if any lacks it. left_out: folders of searches that have not ended.
-    """
+    """Searches that differ only in their seed."""
 
     schedules: Mapping[int, Schedule]
+    """The schedules by seed, at least two, of one search space."""
     operations: tuple[OperationOverSeeds, ...]
+    """The operations, sorted by share of images, largest first."""
     regularizers: Mapping[str, Over]
+    """Values of regularizers in the last epoch, by name."""
     val_error_percent: Over | None
+    """Validation error of the search networks; None if any lacks it."""
     left_out: tuple[str, ...] = ()
+    """Folders of searches that have not ended."""
 
     @staticmethod
     def read(folder: Path) -> "OverSeeds":

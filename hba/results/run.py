@@ -40,13 +40,13 @@ Content = TypeVar("Content")
 
 @dataclass(frozen=True)
 class SearchFiles:
-    """A search's files. metrics: one mapping per finished epoch, as in metrics.csv.
-    settings: as in config.json.
-    """
+    """The files of a search."""
 
     schedule: Schedule
     metrics: Sequence[Mapping[str, float | None]]
+    """One mapping for each finished epoch, as in metrics.csv."""
     settings: Mapping[str, Any]
+    """The content of config.json."""
 
     def measured(self, name: str) -> dict[int, float]:
         """A column of the metrics, by epoch, counted from 1, for the epochs that
@@ -62,18 +62,23 @@ class SearchFiles:
 
 @dataclass(frozen=True)
 class Run:
-    """evaluated: the schedule of an evaluation, or the one that `hba auto` chose; None
-    if there is none, as in older versions. auto, network: the content of auto.json and
-    network.json, or empty. left_out: files that were not used.
-    """
+    """The files of a run in its folder."""
 
     folder: Path
     search: SearchFiles | None
+    """The search, if there is one."""
     results: EvaluationResult | None
+    """The evaluation, if there is one."""
     evaluated: Schedule | None
+    """The schedule of the evaluation, or the one that `hba auto` chose; None before it
+    has ended.
+    """
     auto: Mapping[str, Any] = field(default_factory=dict)
+    """The content of auto.json; empty if there is none."""
     network: Mapping[str, Any] = field(default_factory=dict)
+    """The content of network.json; empty if there is none."""
     left_out: tuple[SkippedFile, ...] = ()
+    """Files that were not used."""
 
     @property
     def schedule(self) -> Schedule | None:

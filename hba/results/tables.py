@@ -103,13 +103,13 @@ def confused(results: EvaluationResult) -> dict[str, Any] | None:
     """The answers of the first row on the test images, over all seeds.
 
     Returns:
-        None if answers were not stored, as in older versions. `matrix`: images by class
-        and answer, with the names of classes; None for more than 12 classes, which
-        would be unreadable. `pairs`: a table of the ten pairs that this row or the best
-        other one confuses most, as shares of the images of the class.
+        None if images have several labels. `matrix`: images by class and answer, with
+        the names of classes; None for more than 12 classes, which would be unreadable.
+        `pairs`: a table of the ten pairs that this row or the best other one confuses
+        most, as shares of the images of the class.
     """
     counts = results.rows[0].answers
-    names = results.class_names or ()
+    names = results.class_names
     if counts is None:
         return None
     matrix = tuple(

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from scipy.stats import ttest_rel
 from sklearn.metrics import balanced_accuracy_score, confusion_matrix
-from small_trainings import one_operation, tiny_data
+from small_trainings import N_TEST, one_operation, tiny_data
 
 import hba
 from hba.data import EvaluationData, LabelledImages
@@ -127,36 +127,13 @@ def test_their_differences_are_paired_by_seed(
     assert result.answer.against == result.best_other == "none"
 
 
-def test_an_evaluation_of_an_older_version_is_resumed_without_them(
-    tmp_path: Path,
+def test_mistakes_of_another_number_of_images_are_refused(
+    evaluated: tuple[hba.EvaluationResult, Path], tmp_path: Path
 ) -> None:
-    hba.evaluate(DIM, uneven(), out=tmp_path, **{**SETTINGS, "seeds": 1})
-    content = content_of(tmp_path)
-    (tmp_path / "damaged.json").write_text(
-        json.dumps({**content, "test_images": 30}), encoding="utf-8"
-    )
+    content = {**content_of(evaluated[1]), "test_images": 30}
+    (tmp_path / "damaged.json").write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(RunError, match="30 test images"):
         read_results(tmp_path / "damaged.json")
-    del content["class_names"]
-    for row in content["rows"]:
-        del row["confusion"], row["wrong"], row["balanced_accuracy"], row["test_loss"]
-    (tmp_path / "results.json").write_text(json.dumps(content), encoding="utf-8")
-    hba.write_report(tmp_path)
-    result = hba.evaluate(DIM, uneven(), out=tmp_path, resume=True, **SETTINGS)
-    whole = hba.evaluate(DIM, uneven(), **SETTINGS)
-    for row, expected in zip(result.rows, whole.rows, strict=True):
-        assert row.test_error_percent == expected.test_error_percent
-        assert row.confusion == (None, *expected.confusion[1:])
-        assert row.wrong == (None, *expected.wrong[1:])
-        assert row.test_loss == (None, *expected.test_loss[1:])
-    stored = content_of(tmp_path)["rows"][1]
-    assert (
-        stored["confusion"][0]
-        is stored["balanced_accuracy"]["percent"][0]
-        is stored["test_loss"]["nats"][0]
-        is None
-    )
-    assert stored["balanced_accuracy"]["schedule_minus_row"]["n_pairs"] == 2
 
 
 def test_a_loss_that_is_not_finite_is_not_kept(
@@ -165,7 +142,8 @@ def test_a_loss_that_is_not_finite_is_not_kept(
     losses = iter([0.5, math.inf, math.nan, 0.25])
 
     def return_losses(*_: Any) -> Result:
-        return Measured(next(losses), 10.0), (), None, None
+        no_mistakes = torch.zeros(N_TEST, dtype=torch.bool)
+        return Measured(next(losses), 10.0, wrong=no_mistakes), (), None, None
 
     monkeypatch.setattr(
         "hba.policy_evaluation.evaluation.train_and_measure", return_losses

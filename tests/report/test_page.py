@@ -2,8 +2,10 @@
 run's files.
 """
 
+import base64
 import csv
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -232,9 +234,12 @@ def results_of(
     `mine` as planted.
     """
     right = {label: {label: 10} for label in range(n_classes)}
+    n_images = 10 * n_classes
+    no_mistakes = base64.b64encode(bytes(math.ceil(n_images / 8))).decode()
     rows = [
         {"name": name, "definition": "", "seeds": [0, 1], "test_error_percent": errors,
-         "mean": 1.5, "std": 0.7, "confusion": found}
+         "mean": 1.5, "std": 0.7, "confusion": found, "wrong": [no_mistakes] * 2,
+         "test_loss": {"nats": [None, None]}}
         for name, found, errors in (
             ("mine", confusion, [1.0, 2.0]), ("final", confusion, [1.0, 2.0]),
             ("none", [right, None], [0.5, 0.6]),
@@ -243,7 +248,7 @@ def results_of(
     content = {
         "settings": {"epochs": 1, "model": "m", "data": "d"}, "rows": rows,
         "class_names": [f"<i>{label}" for label in range(n_classes)],
-        "train_images": 1, "test_images": 10 * n_classes, "skipped_images": 0,
+        "train_images": 1, "test_images": n_images, "skipped_images": 0,
         "fingerprints": {}, "device": "cpu", "device_name": "", "n_threads": 1,
         "python": "3", "packages": {},
     }  # fmt: skip
