@@ -24,45 +24,45 @@ TURNS = (Transpose.ROTATE_90, Transpose.ROTATE_180, Transpose.ROTATE_270)
 RESAMPLING = {"nearest": Resampling.NEAREST, "bilinear": Resampling.BILINEAR}
 
 
-def shear_x(
+def shear_x_by_pil(
     image: Image.Image, factor: float, fill: Color, resampling: Resampling
 ) -> Image.Image:
     return _affine(image, (1, factor, 0, 0, 1, 0), fill, resampling)
 
 
-def shear_y(
+def shear_y_by_pil(
     image: Image.Image, factor: float, fill: Color, resampling: Resampling
 ) -> Image.Image:
     return _affine(image, (1, 0, 0, factor, 1, 0), fill, resampling)
 
 
-def translate_x(
+def translate_x_by_pil(
     image: Image.Image, fraction: float, fill: Color, resampling: Resampling
 ) -> Image.Image:
     return _affine(image, (1, 0, fraction * image.width, 0, 1, 0), fill, resampling)
 
 
-def translate_y(
+def translate_y_by_pil(
     image: Image.Image, fraction: float, fill: Color, resampling: Resampling
 ) -> Image.Image:
     return _affine(image, (1, 0, 0, 0, 1, fraction * image.height), fill, resampling)
 
 
-def rotate(
+def rotate_by_pil(
     image: Image.Image, degrees: float, fill: Color, resampling: Resampling
 ) -> Image.Image:
     return image.rotate(degrees, resampling, fillcolor=_color(fill))
 
 
-def mirror(image: Image.Image, resampling: Resampling) -> Image.Image:
+def mirror_by_pil(image: Image.Image, resampling: Resampling) -> Image.Image:
     return ImageOps.mirror(image)
 
 
-def flip(image: Image.Image, resampling: Resampling) -> Image.Image:
+def flip_by_pil(image: Image.Image, resampling: Resampling) -> Image.Image:
     return ImageOps.flip(image)
 
 
-def quarter_turn(
+def quarter_turn_by_pil(
     image: Image.Image, uniforms: Uniforms, resampling: Resampling
 ) -> Image.Image:
     quarters, (width, height) = math.floor(3 * uniforms[0]), image.size
@@ -81,7 +81,7 @@ def quarter_turn(
     return _affine(image, map_, (0,) * len(image.getbands()), resampling)
 
 
-def resized_crop(
+def resized_crop_by_pil(
     image: Image.Image,
     least_area: float,
     fill: Color,
@@ -97,7 +97,7 @@ def resized_crop(
     return _affine(image, (across, 0, left, 0, down, top), fill, resampling)
 
 
-def padded_crop(
+def padded_crop_by_pil(
     image: Image.Image,
     fraction: float,
     fill: Color,
@@ -112,17 +112,17 @@ def padded_crop(
     return _affine(image, (1, 0, x, 0, 1, y), fill, resampling)
 
 
-def rotation(
+def rotation_by_pil(
     image: Image.Image,
     most: float,
     fill: Color,
     uniforms: Uniforms,
     resampling: Resampling,
 ) -> Image.Image:
-    return rotate(image, most * (2 * uniforms[0] - 1), fill, resampling)
+    return rotate_by_pil(image, most * (2 * uniforms[0] - 1), fill, resampling)
 
 
-def shear(
+def shear_by_pil(
     image: Image.Image,
     most: float,
     fill: Color,
@@ -135,7 +135,7 @@ def shear(
     )
 
 
-def zoom(
+def zoom_by_pil(
     image: Image.Image,
     most: float,
     fill: Color,
@@ -147,11 +147,11 @@ def zoom(
     return _affine(image, (share, 0, left, 0, share, top), fill, resampling)
 
 
-def posterize(image: Image.Image, bits: float) -> Image.Image:
+def posterize_by_pil(image: Image.Image, bits: float) -> Image.Image:
     return ImageOps.posterize(image, min(8, max(1, round(bits))))
 
 
-def solarize(image: Image.Image, threshold: float) -> Image.Image:
+def solarize_by_pil(image: Image.Image, threshold: float) -> Image.Image:
     # PIL's type hints ask for whole thresholds, but it compares levels with any number.
     return ImageOps.solarize(image, threshold)  # type: ignore[arg-type]
 
@@ -165,7 +165,7 @@ class Enhancer(NamedTuple):
         return self.enhance(image).enhance(factor)
 
 
-def cutout(
+def cutout_by_pil(
     image: Image.Image, size: float, fill: Color, position: tuple[float, float]
 ) -> Image.Image:
     side = round(size * min(image.size))

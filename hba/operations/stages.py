@@ -28,9 +28,11 @@ _symmetry = partial(
 _crop = partial(
     Operation, stage="crop", moves_pixels=True, any_channels=True, uses_fill=True
 )
-_resized = partial(_crop, on_pil=on_pil.resized_crop, n_uniforms=4, kernel="bilinear")
+_resized = partial(
+    _crop, on_pil=on_pil.resized_crop_by_pil, n_uniforms=4, kernel="bilinear"
+)
 _affine = partial(_crop, identity=0.0, n_uniforms=1, kernel="nearest", code=codes.WARP)
-_padded = partial(_affine, on_pil=on_pil.padded_crop, n_uniforms=2)
+_padded = partial(_affine, on_pil=on_pil.padded_crop_by_pil, n_uniforms=2)
 _color = partial(Operation, stage="photometric", moves_pixels=False)
 _drawn_color = partial(_color, identity=0.0, n_uniforms=1)
 _drawn_any = partial(_drawn_color, any_channels=True)
@@ -67,21 +69,21 @@ _ROWS = (
         "HorizontalFlip",
         geometric.horizontal_flip,
         pil="ImageOps.mirror",
-        on_pil=on_pil.mirror,
+        on_pil=on_pil.mirror_by_pil,
         on_albumentations=on_albumentations.horizontal_flip,
     ),
     _symmetry(
         "VerticalFlip",
         geometric.vertical_flip,
         pil="ImageOps.flip",
-        on_pil=on_pil.flip,
+        on_pil=on_pil.flip_by_pil,
         on_albumentations=on_albumentations.vertical_flip,
     ),
     _symmetry(
         "QuarterTurn",
         geometric.quarter_turn,
         pil="Image.transpose",
-        on_pil=on_pil.quarter_turn,
+        on_pil=on_pil.quarter_turn_by_pil,
         on_albumentations=on_albumentations.quarter_turn,
         n_uniforms=1,
     ),
@@ -100,7 +102,7 @@ _ROWS = (
         magnitude_range=(0.0, 0.5),
         unit="largest change of the factor",
         pil="torchvision RandomAffine",
-        on_pil=on_pil.zoom,
+        on_pil=on_pil.zoom_by_pil,
         on_albumentations=on_albumentations.zoom,
     ),
     _affine(
@@ -109,7 +111,7 @@ _ROWS = (
         magnitude_range=(0.0, 45.0),
         unit="largest angle in degrees",
         pil="torchvision RandomAffine",
-        on_pil=on_pil.shear,
+        on_pil=on_pil.shear_by_pil,
         on_albumentations=on_albumentations.shear,
     ),
     _affine(
@@ -118,7 +120,7 @@ _ROWS = (
         magnitude_range=(0.0, 45.0),
         unit="largest angle in degrees",
         pil="Image.rotate",
-        on_pil=on_pil.rotation,
+        on_pil=on_pil.rotation_by_pil,
         on_albumentations=on_albumentations.rotation,
     ),
     _padded(

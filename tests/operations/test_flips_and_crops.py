@@ -216,7 +216,7 @@ def test_an_image_that_is_not_square_is_turned_and_stretched() -> None:
     assert turned[:, :, :7].mean() == 0
     for height, width, at in product((20, 12, 7), (10, 12, 31), (0.1, 0.5, 0.9)):
         given = images(1, height, width)
-        by_pil = on_pil.quarter_turn(
+        by_pil = on_pil.quarter_turn_by_pil(
             TF.to_pil_image(given[0]), (at,), Image.Resampling.NEAREST
         )
         turned = STAGED["QuarterTurn"](given, position=torch.tensor([[at]]))
