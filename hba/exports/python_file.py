@@ -204,14 +204,14 @@ def _modules(operations: Sequence[Operation], on_batches: bool) -> list[ModuleTy
     ]
     if on_batches:
         # kornia's augmentations take long to import.
-        from hba.exports import kornia_code
+        from hba.exports import schedule_policy
 
         names = {module.__name__ for module in DRAWING}
         draws = any(
             operation.function.__module__ in names for operation in hba_operations
         )
         drawing = [*DRAWING] if draws else []
-        return [tensors, color, geometric, *drawing, player, kornia_code]
+        return [tensors, color, geometric, *drawing, player, schedule_policy]
     draws = any(operation.on_pil is None for operation in hba_operations)
     drawing = [color, *DRAWING] if draws else []
     # Of posterize and solarize, which color has too, the later ones count.

@@ -15,11 +15,11 @@ from torchvision.transforms import v2
 from hba.errors import SettingsError
 from hba.operations.apply import color_for, fill_for
 from hba.packed import apply_to_all, apply_to_pil
+from hba.policy.annotations import ANNOTATIONS, moved, unmovable
 from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
 from hba.policy.module import check_range
 from hba.policy.player import SharedNumber, draw_for_one
 from hba.policy.single_image import plain_row
-from hba.schedule.annotations import ANNOTATIONS, moved, unmovable
 from hba.utils.settings import number, whole_number
 from hba.utils.tensors import usual_types
 
@@ -139,7 +139,7 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
     mask. Only several tv_tensors.Image are accepted; they get the same draw.
 
     tv_tensors.BoundingBoxes, Mask and KeyPoints of a single image move like its pixels
-    (hba/schedule/annotations.py). mask_fill: the value of pixels of a mask that are
+    (hba/policy/annotations.py). mask_fill: the value of pixels of a mask that are
     uncovered, 0 by default. SettingsError if a mask cannot hold it. All frames of a
     tv_tensors.Video get one draw. Raises TypeError for annotations if an operation
     lacks moves_pixels.

@@ -20,11 +20,11 @@ from torchvision.transforms import v2
 
 import hba
 from hba.operations import STAGED
+from hba.policy.annotations import KEYPOINTS, moved
 from hba.policy.module import Policy
 from hba.policy.player import OpSample
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
-from hba.schedule.annotations import KEYPOINTS, moved
 from hba.schedule.schedule import Schedule
 
 HEIGHT = 21

@@ -19,10 +19,10 @@ import hba
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, STAGED, Operation
 from hba.packed import apply_to_all, apply_to_pil
+from hba.policy.annotations import KEYPOINTS, moved
 from hba.policy.player import OpSample
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
-from hba.schedule.annotations import KEYPOINTS, moved
 from hba.schedule.schedule import Schedule
 
 SIZE = (40, 56)
