@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import torch
 from scipy.stats import norm
 
 from hba.errors import HbaWarning, SettingsError
@@ -29,8 +28,8 @@ from hba.operations.on_albumentations import (
 )
 from hba.operations.operation import WALK
 from hba.policy.draw import draw_steps
-from hba.policy.player import PlainRow, PlainSlot
-from hba.policy.single_image import plain_row
+from hba.policy.player import PlainRow, PlainSlot, row_at
+from hba.policy.tables import tables_of
 from hba.schedule.schedule import Schedule
 
 FORMAT = "2.0.8"
@@ -106,16 +105,18 @@ def albumentations_file(schedule: Schedule, mask_fill: float = 0) -> str:
     fill = tuple(round(255 * channel) for channel in schedule.fill)
     side = schedule.provenance.get("image_size")
     leaves = [
-        list(_leaves(slot, fill, side)) if probability > 0 else []
-        for slot, probability in zip(row.slots, row.probabilities, strict=True)
+        list(_leaves(slot.operation, plain, fill, side)) if probability > 0 else []
+        for slot, plain, probability in zip(
+            schedule.space.slots, row.slots, row.probabilities, strict=True
+        )
     ]
     walk: list[Transform] = []
     steps = draw_steps(row.probabilities[row.walk], row.limits)
     for chance, shares in reversed(steps):
         choices = [
-            (leaf, share * part)
+            (leaf, share * leaf_share)
             for of_slot, share in zip(leaves[row.walk], shares, strict=True)
-            for leaf, part in of_slot
+            for leaf, leaf_share in of_slot
         ]
         walk = _one_of(choices, chance, walk)
     alone = [
@@ -182,13 +183,14 @@ def row_of(schedule: Schedule) -> PlainRow:
             HbaWarning,
             stacklevel=4,
         )
-    values = torch.tensor(schedule.values[-1], dtype=torch.float32)
-    spread = torch.tensor(schedule.spread[-1], dtype=torch.float32)
-    return plain_row(schedule.space, values, spread if spread.any() else None)
+    space = schedule.space
+    operations = {operation.name: operation for operation in space.on_images}
+    tables = tables_of(space, schedule.values, schedule.spread)
+    return row_at(operations, tables, schedule.epochs - 1)
 
 
 def _leaves(
-    slot: PlainSlot, fill: tuple[int, ...], side: object
+    operation: Operation, slot: PlainSlot, fill: tuple[int, ...], side: object
 ) -> Iterator[tuple[Transform, float]]:
     """Transforms of a slot that has fired, and the share of each."""
     magnitudes = [slot.magnitude]
@@ -197,11 +199,11 @@ def _leaves(
         shares = 0.5 + 0.5 * np.tanh((slot.logit + slot.spread * quantiles) / 2)
         magnitudes = (slot.low + (slot.high - slot.low) * shares).tolist()
     for magnitude in magnitudes:
-        signed = (magnitude, -magnitude) if slot.operation.signed else (magnitude,)
+        signed = (magnitude, -magnitude) if operation.signed else (magnitude,)
         transforms = [
             leaf
             for value in signed
-            for leaf in transforms_of(slot.operation, value, fill, side)
+            for leaf in transforms_of(operation, value, fill, side)
         ]
         for leaf in transforms:
             yield leaf, 1 / (len(magnitudes) * len(transforms))

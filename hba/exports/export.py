@@ -46,7 +46,7 @@ class Target(NamedTuple):
 
 
 TARGETS: Mapping[str, Target] = {
-    "torchvision": Target("_torchvision.py", python_file),
+    "torchvision": Target("_torchvision.py", python_file, has_masks=True),
     "kornia": Target(
         "_kornia.py",
         partial(python_file, on_batches=True),
@@ -127,10 +127,7 @@ def export(
     target = find_target(to)
     mask_fill = number("mask_fill", mask_fill)
     if mask_fill != 0 and not target.has_masks:
-        remedy = (
-            "export to kornia or albumentations, or use"
-            " schedule.transform(mask_fill=...)"
-        )
+        remedy = "export to torchvision, kornia or albumentations"
         raise SettingsError(
             f"mask_fill must be 0, because a file for {to} does not move masks, got"
             f" {mask_fill}; {remedy}"

@@ -2,20 +2,18 @@
 schedule's numbers.
 """
 
+import dataclasses
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import Any
 
-import torch
-from torch import Tensor
-from torch.nn.functional import pad
+from PIL import ImageOps
 
 from hba.data.config import display_name
 from hba.errors import SettingsError
-from hba.exports import torchvision_code
 from hba.exports.mixing import mixing_usage
 from hba.operations import (
     Operation,
@@ -23,14 +21,17 @@ from hba.operations import (
     distortion,
     erasing,
     geometric,
+    image_operation,
     on_pil,
     photometric,
 )
 from hba.operations.apply import color_for
+from hba.operations.image_operation import ImageOperation
 from hba.operations.on_pil import Enhancer
-from hba.operations.operation import MIXING
 from hba.operations.registration import function_path
-from hba.policy import player
+from hba.policy import annotations, batch_draw, player, schedule_transform
+from hba.policy.player import Tables
+from hba.policy.tables import tables_of
 from hba.schedule.recipes import RECIPE
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import left_out
@@ -38,10 +39,12 @@ from hba.utils import devices, tensors
 
 MARK = "# Exported files contain the rest of this module."
 """The line of a module below which a file contains all of it."""
-OWN = "own_"
-"""Before the names of functions of your own in a file."""
+OF_USER = "user_"
+"""Before the names of a user's modules in a file."""
 DRAWING = (photometric, distortion, erasing)
 """Modules of operations that draw their own change."""
+FOR_SINGLE_IMAGES = ("on_pil", "on_annotation")
+"""Functions of an operation that a file for batches does not need."""
 IMPORTS = """\
 import contextlib
 import copy
@@ -49,16 +52,18 @@ import copyreg
 import functools
 import itertools
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from multiprocessing.context import get_spawning_popen
 from multiprocessing.sharedctypes import RawValue
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar, cast
 
+import numpy as np
 import torch
 from numpy.polynomial.hermite_e import hermegauss
 from torch import Tensor
+from torch.nn.functional import pad
 """
 ON_IMAGES_IMPORTS = """\
 from PIL import Image, ImageEnhance, ImageOps
@@ -69,8 +74,33 @@ from torchvision.transforms.v2 import functional as TF
 """
 ON_BATCHES_IMPORTS = """\
 from kornia.augmentation import GeometricAugmentationBase2D
-from torch.nn.functional import pad
 """
+TRANSFORM = '''\
+
+
+def transform(mask_fill: float = MASK_FILL) -> ScheduleTransform:
+    """The schedule as a transform, in its last epoch until you call set_epoch or
+    set_progress.
+
+    mask_fill: the value of pixels of masks that operations uncover.
+    """
+    return ScheduleTransform(OPERATIONS, TABLES, FILL, mask_fill)
+'''
+POLICY = '''\
+
+
+def policy(
+    same_on_batch: bool = False, keepdim: bool = False, mask_fill: float = MASK_FILL
+) -> SchedulePolicy:
+    """The schedule as an augmentation of kornia, in its last epoch until you call
+    set_epoch or set_progress.
+
+    mask_fill: the value of pixels of masks that operations uncover.
+    """
+    return SchedulePolicy(
+        OPERATIONS, TABLES, FILL, mask_fill, same_on_batch, keepdim
+    )
+'''
 FILE = '''# {generated}
 # The next lines exclude generated code from your checks.
 # fmt: off
@@ -85,13 +115,11 @@ FILE = '''# {generated}
 {usage}
 {mixing}"""
 
-from __future__ import annotations
-
 {imports}
 {code}
 
 
-{numbers}'''
+{numbers}{function}'''
 ON_IMAGES_USAGE = """\
     from {module} import transform
 
@@ -101,8 +129,9 @@ ON_IMAGES_USAGE = """\
         policy.set_epoch(epoch, epochs)  # reaches DataLoader workers, persistent \
 ones too
 
-It needs Python 3.11, torch, torchvision 0.19, or newer ones, {needs}, and nothing \
-else{own}."""
+Boxes, masks and keypoints of torchvision.tv_tensors move with their image. It needs
+Python 3.11, torch, torchvision 0.19, or newer ones, {needs}, and nothing \
+else{users}."""
 ON_BATCHES_USAGE = """\
     from {module} import policy
 
@@ -111,12 +140,12 @@ policy() alone, on images
     for epoch in range(epochs):
         augment[0].set_epoch(epoch, epochs)
 
-It needs Python 3.11, torch and kornia 0.8, or newer ones, and nothing else{own}."""
+It needs Python 3.11, torch and kornia 0.8, or newer ones, and nothing else{users}."""
 
 
 def generated_note(schedule: Schedule) -> str:
     """The line of a generated file that says so, with what it was generated from."""
-    known = [
+    names = [
         str(schedule.provenance[key])
         for key in ("algorithm", "dataset")
         if key in schedule.provenance
@@ -124,7 +153,7 @@ def generated_note(schedule: Schedule) -> str:
     if RECIPE in schedule.provenance:
         origin = f"the recipe {schedule.provenance[RECIPE]}"
     elif "algorithm" in schedule.provenance:
-        origin = f"a schedule found by {' on '.join(map(display_name, known))}"
+        origin = f"a schedule found by {' on '.join(map(display_name, names))}"
     else:
         origin = "a schedule"
     note = f"by hba {devices.VERSION} from {_harmless(origin)}"
@@ -139,7 +168,7 @@ def python_file(
     Args:
         schedule: With operations on single images.
         module: The file's name.
-        mask_fill: The value of pixels of masks that operations uncover, for kornia.
+        mask_fill: The value of pixels of masks that operations uncover.
         on_batches: For kornia; otherwise, for torchvision.
 
     Raises:
@@ -151,25 +180,19 @@ def python_file(
         else ""
     )
     schedule = schedule.without_regularizers()
-    operations = image_operations(schedule)
+    check_has_image_operations(schedule)
+    operations = schedule.space.on_images
     modules = _modules(operations, on_batches)
-    fill = {n_channels: color_for(n_channels, schedule.fill) for n_channels in (1, 3)}
-    rows = "".join(
-        f'    "{operation.name}": {_operation_text(operation, on_batches)},\n'
-        for operation in operations
+    users_modules = sorted(
+        {
+            function.__module__
+            for operation in operations
+            for function in _users_functions(operation, on_batches)
+        }
     )
-    numbers = f"OPERATIONS = {{\n{rows}}}\nFILL = {fill}\n{_tables_text(schedule)}"
-    if on_batches:
-        numbers = f"{numbers}MASK_FILL = {mask_fill}\n"
-    functions_of_user = {
-        operation.function.__name__: operation.function.__module__
-        for operation in operations
-        if function_path(operation) is not None
-    }
     imports = IMPORTS + (ON_BATCHES_IMPORTS if on_batches else ON_IMAGES_IMPORTS)
-    for name, source in functions_of_user.items():
-        imports += f"from {source} import {name} as {OWN}{name}\n"
-    users_modules = ", ".join(sorted(set(functions_of_user.values())))
+    for source in users_modules:
+        imports += f"import {source} as {_alias(source)}\n"
     needs_kornia = photometric in modules
     usage = ON_BATCHES_USAGE if on_batches else ON_IMAGES_USAGE
     return FILE.format(
@@ -188,81 +211,86 @@ def python_file(
                 if needs_kornia
                 else "and Pillow"
             ),
-            own=f" but {users_modules}" if users_modules else "",
+            users=f" but {', '.join(users_modules)}" if users_modules else "",
         ),
         mixing=mixing_usage(schedule),
         imports=imports,
         code="\n\n\n".join(_code_of(module) for module in modules),
-        numbers=numbers,
+        numbers=_numbers_text(schedule, operations, mask_fill, on_batches),
+        function=POLICY if on_batches else TRANSFORM,
     )
 
 
 def _modules(operations: Sequence[Operation], on_batches: bool) -> list[ModuleType]:
     """The modules that the file contains, each after those that it uses."""
-    hba_operations = [
-        operation for operation in operations if function_path(operation) is None
-    ]
+    drawing = {module.__name__ for module in DRAWING}
+    draws = any(operation.function.__module__ in drawing for operation in operations)
+    modules = [tensors, color, geometric, *(DRAWING if draws else ())]
     if on_batches:
         # kornia's augmentations take long to import.
         from hba.exports import schedule_policy
 
-        names = {module.__name__ for module in DRAWING}
-        draws = any(
-            operation.function.__module__ in names for operation in hba_operations
-        )
-        drawing = [*DRAWING] if draws else []
-        return [tensors, color, geometric, *drawing, player, schedule_policy]
-    draws = any(operation.on_pil is None for operation in hba_operations)
-    drawing = [color, *DRAWING] if draws else []
-    # Of posterize and solarize, which color has too, the later ones count.
-    return [tensors, *drawing, on_pil, player, torchvision_code]
+        return [*modules, image_operation, player, batch_draw, schedule_policy]
+    modules += [on_pil, image_operation, player, annotations, schedule_transform]
+    return modules
 
 
 def check_has_image_operations(schedule: Schedule) -> None:
     """Raise SettingsError if the schedule has no operation on single images."""
-    if all(operation.stage == MIXING for operation in schedule.space.operations):
+    if not schedule.space.acts_on_images:
         remedy = "export --to json, and mix by schedule.batch_transform(n_classes)"
         raise SettingsError(
             f"the schedule has only Mixup and CutMix, which act on batches: {remedy}"
         )
 
 
-def image_operations(schedule: Schedule) -> Sequence[Operation]:
-    """The schedule's operations on single images.
+def _users_functions(
+    operation: Operation, on_batches: bool
+) -> list[Callable[..., Any]]:
+    """The functions of an operation that the file imports: none of hba's operations.
 
     Raises:
-        SettingsError: If there is none, and if one is not hba's and Python cannot
-            import its function.
+        SettingsError: If Python cannot import one of them.
     """
-    check_has_image_operations(schedule)
-    operations = [
-        operation
-        for operation in schedule.space.operations
-        if operation.stage != MIXING
+    if function_path(operation) is None:
+        return []
+    names = ["function", *(() if on_batches else FOR_SINGLE_IMAGES)]
+    functions = [
+        function
+        for function in (getattr(operation, name) for name in names)
+        if not (function is None or _is_in_every_file(function))
     ]
-    for operation in operations:
-        path = function_path(operation)
-        if path is not None and not _is_importable(path, operation):
+    for function in functions:
+        if not _is_importable(function):
             raise SettingsError(
                 "operations must be hba's own, or functions at the top of a module that"
                 f" Python can import, to be exported, got {operation.name}; export --to"
                 " json, and register yours where the schedule is read"
             )
-    return operations
+    return functions
 
 
-def _is_importable(path: str, operation: Operation) -> bool:
-    """Whether `module:name` is a function on images, at the top of a module on Python's
-    path.
-    """
-    module, _, name = path.partition(":")
+def _is_in_every_file(function: Any) -> bool:
+    """Whether it is one of hba's functions, or one of PIL's that hba uses."""
+    module = function.__module__
+    return module.startswith("hba.") or module == ImageOps.__name__
+
+
+def _is_importable(function: Any) -> bool:
+    """Whether it is a function at the top of a module on Python's path."""
+    module = function.__module__
     # Unlike importlib.util.find_spec, it does not find the module of an operations
     # file.
     is_found = (
         module != "__main__"
         and PathFinder.find_spec(module.partition(".")[0]) is not None
     )
-    return name.isidentifier() and is_found and operation.interpolation is None
+    return is_found and getattr(function, "__qualname__", "").isidentifier()
+
+
+def _alias(module: str) -> str:
+    """The name of a user's module in a file."""
+    return OF_USER + module.replace(".", "_")
 
 
 def _harmless(text: str) -> str:
@@ -282,98 +310,55 @@ def _code_of(module: ModuleType) -> str:
     return text.partition(f"{MARK}\n")[2].strip()
 
 
-def _operation_text(operation: Operation, on_batches: bool) -> str:
-    """The operation as a call of the file's Operation."""
-    flags = {
-        "moves_pixels": bool(operation.moves_pixels) and not operation.interpolation,
-        "has_magnitude": operation.magnitude_range is not None,
-        "signed": operation.signed,
-        "uses_fill": operation.uses_fill,
-    }
-    function = operation.function.__name__
-    interpolation = operation.interpolation
-    last = []
-    if function_path(operation) is not None:
-        function = f"{OWN}{function}"
-        flags = {"on_batches": not on_batches, **flags}
-    elif on_batches:
-        if operation.kernel in color.KERNELS:
-            function = (
-                f"partial({color.KERNELS[operation.kernel].__name__}, {function})"
-            )
-        if interpolation:
-            last = [f'interpolation="{interpolation}"']
-    elif operation.on_pil is None:
-        flags = {"on_batches": True, **flags}
-    else:
-        function = _pil_name(operation.on_pil)
-        if interpolation:
-            last = [f"resampling=Resampling.{interpolation.upper()}"]
-    arguments = [
-        function,
-        *(f"{name}=True" for name, is_set in flags.items() if is_set),
-    ]
-    if operation.n_uniforms:
-        arguments.append(f"n_uniforms={operation.n_uniforms}")
-    return f"Operation({', '.join([*arguments, *last])})"
-
-
-def _pil_name(function: Any) -> str:
-    if isinstance(function, Enhancer):
-        return f"Enhancer(ImageEnhance.{function.enhance.__name__})"
+def _numbers_text(
+    schedule: Schedule,
+    operations: Sequence[Operation],
+    mask_fill: float,
+    on_batches: bool,
+) -> str:
+    """The constants of the file."""
+    rows = "".join(
+        f'    "{operation.name}": {_operation_text(operation, on_batches)},\n'
+        for operation in operations
+    )
+    fill = {n_channels: color_for(n_channels, schedule.fill) for n_channels in (1, 3)}
+    tables = tables_of(schedule.space, schedule.values, schedule.spread)
     return (
-        function.__name__
-        if function.__module__ == on_pil.__name__
-        else f"ImageOps.{function.__name__}"
+        f"OPERATIONS = {{\n{rows}}}\nFILL = {fill}\n{_tables_text(tables)}"
+        f"MASK_FILL = {mask_fill}\n"
     )
 
 
-def _tables_text(schedule: Schedule) -> str:
-    """The tables in single precision, in which hba draws."""
-    space = schedule.space
-    ranges = [
-        (0.0, 0.0) if slot.magnitude is None else space.ranges[slot.magnitude]
-        for slot in space.slots
-    ]
-    slots = [
-        (slot.operation.name, *ends)
-        for slot, ends in zip(space.slots, ranges, strict=True)
-    ]
-    # Slots without magnitude have the column behind the last one: zeros.
-    values, spread = (
-        pad(torch.tensor(rows, dtype=torch.float32), (0, 1))
-        for rows in (schedule.values, schedule.spread)
-    )
-    columns = space.slot_columns(values.device)
-    counts = values[:, columns.counts]
-    count_spread = spread[:, columns.counts]
-    if not space.searches_count:
-        at_least = 1 - pad(columns.count_limits.double(), (1, 0))
-        counts = (
-            at_least[1:] / at_least[:-1].clamp(min=torch.finfo(torch.float64).tiny)
-        ).float()[None]
-        count_spread = torch.zeros_like(counts)
-    tables = {
-        "probabilities": values[:, columns.probability],
-        "probability_spread": spread[:, columns.probability],
-        "magnitudes": values[:, columns.magnitude],
-        "magnitude_spread": spread[:, columns.magnitude],
-        "counts": counts,
-        "count_spread": count_spread,
-    }
-    rows = "".join(f"    {name}={_rows(table)},\n" for name, table in tables.items())
-    walk = (space.walk_slots.start, space.walk_slots.stop)
-    head = (
-        f"    epochs={schedule.epochs},\n    slots={slots},\n    walk={walk},\n   "
-        f" n_uniforms={space.n_uniforms},\n"
-    )
-    return f"TABLES = Tables(\n{head}{rows})\n"
+def _operation_text(operation: Operation, on_batches: bool) -> str:
+    """The operation as an ImageOperation of the file."""
+    arguments = []
+    for field in dataclasses.fields(ImageOperation):
+        value = getattr(operation, field.name)
+        is_needed = not (on_batches and field.name in FOR_SINGLE_IMAGES)
+        if is_needed and value != field.default:
+            arguments.append(f"{field.name}={_text_of(value)}")
+    return f"ImageOperation({', '.join(arguments)})"
 
 
-def _rows(table: Tensor) -> str:
-    """A line for each epoch, or one line if all are equal; the shortest decimals that
-    give the same numbers.
-    """
-    rows = table[:1] if (table == table[0]).all() else table
-    lines = [", ".join(str(number) for number in row) for row in rows.numpy()]
-    return "[\n" + "".join(f"        [{line}],\n" for line in lines) + "    ]"
+def _text_of(value: Any) -> str:
+    """A field of an operation as Python code."""
+    if isinstance(value, Enhancer):
+        return f"Enhancer(ImageEnhance.{value.enhance.__name__})"
+    if not callable(value):
+        return repr(value)
+    name: str = value.__name__
+    if not _is_in_every_file(value):
+        return f"{_alias(value.__module__)}.{name}"
+    return name if value.__module__.startswith("hba.") else f"ImageOps.{name}"
+
+
+def _tables_text(tables: Tables) -> str:
+    """The tables, with a line for each of their rows."""
+    lines = ["TABLES = Tables("]
+    for name, value in tables._asdict().items():
+        if isinstance(value, list) and value and isinstance(value[0], list):
+            rows = [f"        {row}," for row in value]
+            lines += [f"    {name}=[", *rows, "    ],"]
+        else:
+            lines.append(f"    {name}={value},")
+    return "\n".join([*lines, ")"]) + "\n"

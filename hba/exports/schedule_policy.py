@@ -1,135 +1,57 @@
-"""The code of an exported file for kornia, which needs kornia and PyTorch, but not hba.
-
-hba/exports/python_file.py writes it into the file, below the modules of hba that it
-uses. OPERATIONS, TABLES, FILL and MASK_FILL are the file's own.
+"""A schedule as an augmentation of kornia, which exported files contain, with the
+modules of hba that it uses.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 import torch
 from kornia.augmentation import GeometricAugmentationBase2D
 from torch import Tensor
-from torch.nn.functional import pad
 
-from hba.operations.geometric import Maps, affine_maps, fits_dtype, warp
-from hba.policy.player import Place, PlainRow, Tables
+from hba.operations.geometric import affine_maps, check_mask_fill, matrices
+from hba.operations.image_operation import ImageOperation
+from hba.policy.batch_draw import draw_slots
+from hba.policy.player import PlainRow, Player, Tables
 from hba.utils.tensors import usual_types
 
-if TYPE_CHECKING:
-    OPERATIONS: Mapping[str, "Operation"]
-    TABLES: Tables
-    FILL: Mapping[int, tuple[float, ...]]
-    MASK_FILL: float
-
-
 # Exported files contain the rest of this module.
-
-
-class Operation(NamedTuple):
-    """One image operation: its function on images (N, C, H, W), and its further
-    arguments, with a row for each image.
-
-    interpolation: nearest or bilinear, if the function returns the coefficients of an
-    affine map from magnitudes, height and width. moves_pixels: whether it moves pixels;
-    without an interpolation, it is not known where to. signed: the magnitude is negated
-    with probability 0.5.
-    """
-
-    function: Callable[..., Any]
-    interpolation: str | None = None
-    moves_pixels: bool = False
-    has_magnitude: bool = False
-    signed: bool = False
-    uses_fill: bool = False
-    n_uniforms: int = 0
-
-    def __call__(
-        self, images: Tensor, magnitude: Tensor, fill: Tensor, position: Tensor
-    ) -> Tensor:
-        """New images. magnitude (N,), fill (C,), position (N, P) random numbers in [0,
-        1).
-        """
-        if self.interpolation:
-            return warp(
-                images,
-                affine_maps(self, magnitude, position, *images.shape[2:]),
-                fill,
-                self.interpolation,
-            )
-        position = position[:, : self.n_uniforms]
-        takes = (
-            (magnitude, self.has_magnitude),
-            (fill, self.uses_fill),
-            (position, self.n_uniforms > 0),
-        )
-        return self.function(
-            images, *(argument for argument, is_taken in takes if is_taken)
-        )
 
 
 def draw_for_batch(
     row: PlainRow, n_images: int, device: torch.device
 ) -> dict[str, Tensor]:
     """Draw what to do with each image in at most S steps: slots (B, S), -1 for nothing;
-    signed magnitudes (B, S); positions (B, S, P). In the walk, an image may get K
-    operations: of the slots in a random order, the first K that fire are applied. Every
-    other slot has a step of its own, before or after the walk.
+    signed magnitudes (B, S); positions (B, S, P).
     """
-    n_slots, most, (width, other_width) = (
-        len(row.slots),
-        len(row.limits),
+    signed = [slot.operation.signed for slot in row.slots]
+    first, last, _ = row.walk.indices(len(row.slots))
+    drawn = draw_slots(
+        torch.tensor(row.probabilities, device=device),
+        torch.tensor(row.limits, device=device),
+        torch.tensor(signed, device=device),
+        slice(first, last),
         row.n_uniforms,
+        n_images,
     )
-    walk = torch.arange(n_slots, device=device)[row.walk]
-    others = torch.tensor(
-        [one for one in range(n_slots) if one not in range(n_slots)[row.walk]],
-        device=device,
-    ).long()
-    probabilities, limits = (
-        torch.tensor(one, device=device) for one in (row.probabilities, row.limits)
-    )
-    signed = torch.tensor([slot.operation.signed for slot in row.slots], device=device)
-    columns = torch.tensor([slot[1:] for slot in row.slots], device=device)
-    fires = torch.rand(n_images, len(walk), device=device) < probabilities[walk]
-    order = torch.where(fires, torch.rand(n_images, len(walk), device=device), 2.0)
-    keys, on_walk = order.topk(most, dim=1, largest=False, sorted=True)
-    count = (torch.rand(n_images, 1, device=device) >= limits).sum(dim=1, keepdim=True)
-    reached = (keys <= 1) & (torch.arange(most, device=device) < count)
-    is_minus = torch.rand(n_images, most, device=device) < 0.5
-    positions = torch.rand(n_images, most, width, device=device)
-    other_fires = (
-        torch.rand(n_images, len(others), device=device) < probabilities[others]
-    )
-    other_positions = torch.rand(n_images, len(others), other_width, device=device)
-
-    def around(of_others: Tensor, of_walk: Tensor) -> Tensor:
-        first = row.walk.start
-        return torch.cat([of_others[:, :first], of_walk, of_others[:, first:]], dim=1)
-
-    slots = around(others.expand(n_images, -1), walk[on_walk])
-    applied = around(other_fires, reached)
-    negated = signed[slots] & around(torch.zeros_like(other_fires), is_minus)
-    widest = max(width, other_width)
-    positions = around(
-        *(pad(one, (0, widest - one.shape[2])) for one in (other_positions, positions))
-    )
-    magnitudes, low, high, logits, widths = columns[slots].unbind(2)
+    numbers = torch.tensor([slot[1:] for slot in row.slots], device=device)
+    magnitudes, low, high, logits, widths = numbers[drawn.slots].unbind(2)
     if row.is_spread:
-        moved = low.lerp(
-            high,
-            (logits + widths * torch.randn(magnitudes.shape, device=device)).sigmoid(),
-        )
+        noise = torch.randn(magnitudes.shape, device=device)
+        moved = low.lerp(high, (logits + widths * noise).sigmoid())
         magnitudes = torch.where(widths > 0, moved, magnitudes)
-    magnitudes = torch.where(negated, -magnitudes, magnitudes) * applied
+    magnitudes = torch.where(drawn.negated, -magnitudes, magnitudes) * drawn.applied
     return {
-        "slots": torch.where(applied, slots, -1),
+        "slots": torch.where(drawn.applied, drawn.slots, -1),
         "magnitudes": magnitudes,
-        "positions": positions,
+        "positions": drawn.positions,
     }
 
 
-class SchedulePolicy(Place, GeometricAugmentationBase2D):
+class SchedulePolicy(Player, GeometricAugmentationBase2D):
     """Augments batches by the policy of the current place in the schedule.
 
     Takes images (B, C, H, W), float in [0, 1], C 1 or 3, on any device; place it before
@@ -140,27 +62,40 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
 
     def __init__(
         self,
-        operations: Mapping[str, Operation],
+        operations: Mapping[str, ImageOperation],
         tables: Tables,
         fill: Mapping[int, tuple[float, ...]],
+        mask_fill: float = 0,
         same_on_batch: bool = False,
         keepdim: bool = False,
-        mask_fill: float = 0,
     ) -> None:
-        super().__init__(p=1.0, same_on_batch=same_on_batch, keepdim=keepdim)
-        self.begin(operations, tables, fill)
+        """Make the augmentation.
+
+        Args:
+            operations: By name.
+            tables: Of the schedule.
+            fill: For each number of channels, the colour in [0, 1] of areas that
+                operations uncover.
+            mask_fill: The value of pixels of masks there.
+            same_on_batch: Whether all images of a batch get one draw.
+            keepdim: Whether a result has as many dimensions as the images.
+        """
+        super().__init__(
+            operations, tables, p=1.0, same_on_batch=same_on_batch, keepdim=keepdim
+        )
+        self.fill = fill
         self.mask_fill = mask_fill
         self._is_checked = False
         self.by_slot = [operations[name] for name, _, _ in tables.slots]
 
-    def __call__(self, input: Any, *given: Any, **named: Any) -> Any:
+    def __call__(self, input: Any, *arguments: Any, **settings: Any) -> Any:
         if not (isinstance(input, Tensor) and input.is_floating_point()):
-            found = getattr(input, "dtype", type(input).__name__)
+            dtype = getattr(input, "dtype", type(input).__name__)
             raise TypeError(
-                f"images must be a float tensor (B, C, H, W) in [0, 1], got {found};"
+                f"images must be a float tensor (B, C, H, W) in [0, 1], got {dtype};"
                 " divide uint8 by 255"
             )
-        return super().__call__(input, *given, **named)
+        return super().__call__(input, *arguments, **settings)
 
     @usual_types()
     def generate_parameters(self, batch_shape: tuple[int, ...]) -> dict[str, Tensor]:
@@ -168,7 +103,8 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
         n_draws = min(n_images, 1) if self.same_on_batch else n_images
         drawn = draw_for_batch(self.row(), n_draws, torch.device(self.device))
         return {
-            name: one.expand(n_images, *one.shape[1:]) for name, one in drawn.items()
+            name: values.expand(n_images, *values.shape[1:])
+            for name, values in drawn.items()
         }
 
     @usual_types()
@@ -176,20 +112,14 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
         self, input: Tensor, params: dict[str, Tensor], flags: dict[str, Any]
     ) -> Tensor:
         """The maps of pixels (B, 3, 3), with the centre of the first one at (0, 0)."""
-        n_images = len(params["slots"])
-        whole = torch.eye(3, dtype=torch.float64, device=input.device).repeat(
-            n_images, 1, 1
-        )
-        for step in range(params["slots"].shape[1]):
-            for operation, chosen, magnitude, position in self._of_step(
-                params, step, input.device
-            ):
-                if operation.interpolation:
-                    maps = affine_maps(operation, magnitude, position, *input.shape[2:])
-                    whole[chosen] = whole[chosen] @ matrices(
-                        maps, operation.interpolation
-                    )
-        centre = torch.eye(3, dtype=torch.float64, device=input.device)
+        identity = torch.eye(3, dtype=torch.float64, device=input.device)
+        whole = identity.repeat(len(params["slots"]), 1, 1)
+        for operation, chosen, magnitude, position in self._steps(params, input.device):
+            if operation.interpolation:
+                maps = affine_maps(operation, magnitude, position, *input.shape[2:])
+                step = matrices(maps, operation.interpolation)
+                whole[chosen] = whole[chosen] @ step
+        centre = identity.clone()
         centre[:2, 2] = 0.5
         return (centre.inverse() @ whole.inverse() @ centre).to(
             torch.promote_types(input.dtype, torch.float32)
@@ -203,36 +133,33 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
         if input.numel() and (input.device.type == "cpu" or not self._is_checked):
             # On a GPU the host would wait for the values of each batch.
             self._is_checked = True
-            lowest, highest = (float(one) for one in input.aminmax())
+            lowest, highest = (float(end) for end in input.aminmax())
             if not (lowest >= -0.5 and highest <= 1.5):
                 rule = f"images must lie in [0, 1], got [{lowest:g}, {highest:g}]"
                 raise ValueError(f"{rule}; place the policy before the normalisation")
-        images = input.to(
-            torch.promote_types(input.dtype, torch.float32)
-        )  # 16 bits would hold too few levels
+        # 16 bits would hold too few levels.
+        images = input.to(torch.promote_types(input.dtype, torch.float32))
         fill = images.new_tensor(self.fill[input.shape[1]])
-        return self._augmented(images, params, fill, moves_only=False).to(input.dtype)
+        return self._augment(images, params, fill, moves_only=False).to(input.dtype)
 
     def apply_transform_mask(
         self, input: Tensor, params: dict[str, Tensor], *_: Any, **__: Any
     ) -> Tensor:
-        if not fits_dtype(self.mask_fill, input.dtype):
-            raise ValueError(
-                f"mask_fill must be a value of the masks' dtype, {input.dtype}, got"
-                f" {self.mask_fill}"
-            )
+        check_mask_fill(self.mask_fill, input.dtype)
         fill = input.new_full((input.shape[1],), self.mask_fill)
-        return self._augmented(self._movable(input), params, fill, moves_only=True)
+        return self._augment(self._movable(input), params, fill, moves_only=True)
 
     def _movable(self, annotations: Any, *_: Any, **__: Any) -> Any:
         """Return masks, boxes or keypoints unchanged; TypeError if an operation does
         not say where they move.
         """
-        if unknown := [
-            name
-            for name, one in self.operations.items()
-            if one.moves_pixels and not one.interpolation
-        ]:
+        unknown = [
+            operation.name
+            for operation in self.operations.values()
+            if operation.moves_pixels is None
+            or (operation.moves_pixels and not operation.interpolation)
+        ]
+        if unknown:
             raise TypeError(
                 f"only images can go through {', '.join(unknown)}; export the schedule"
                 " --without them"
@@ -240,76 +167,53 @@ class SchedulePolicy(Place, GeometricAugmentationBase2D):
         return annotations
 
     # What kornia calls before it moves boxes and keypoints by the transformation.
-    apply_non_transform_box = apply_non_transform_keypoint = _movable  # type: ignore[assignment]
+    apply_non_transform_box = _movable  # type: ignore[assignment]
+    apply_non_transform_keypoint = _movable  # type: ignore[assignment]
 
     @usual_types()
-    def _augmented(
+    def _augment(
         self, images: Tensor, params: dict[str, Tensor], fill: Tensor, moves_only: bool
     ) -> Tensor:
         """moves_only: as for a mask, apply only operations that move pixels, with
         nearest interpolation.
         """
         result = images.clone()
-        for step in range(params["slots"].shape[1]):
-            for operation, chosen, magnitude, position in self._of_step(
-                params, step, images.device
-            ):
-                if operation.interpolation or not moves_only:
-                    one = (
-                        operation._replace(interpolation="nearest")
-                        if moves_only
-                        else operation
-                    )
-                    result[chosen] = one(result[chosen], magnitude, fill, position)
+        for operation, chosen, magnitude, position in self._steps(
+            params, images.device
+        ):
+            if moves_only and not operation.interpolation:
+                continue
+            if moves_only:
+                operation = replace(operation, kernel="nearest")
+            result[chosen] = operation.compute(
+                result[chosen], magnitude, fill, position
+            )
         return result
 
-    def _of_step(
-        self, params: dict[str, Tensor], step: int, device: torch.device
-    ) -> Iterator[tuple[Operation, Tensor, Tensor, Tensor]]:
-        """Operations that some image gets in a step; the numbers of these images, their
-        magnitudes and positions.
+    def _steps(
+        self, params: dict[str, Tensor], device: torch.device
+    ) -> Iterator[tuple[ImageOperation, Tensor, Tensor, Tensor]]:
+        """Operations that some image gets, step by step; the numbers of these images,
+        their magnitudes and positions.
         """
-        slots, sizes, places = (
-            params[name][:, step].to(device)
-            for name in ("slots", "magnitudes", "positions")
+        slots, magnitudes, positions = (
+            params[name].to(device) for name in ("slots", "magnitudes", "positions")
         )
-        for operation in self.operations.values():
-            own = [slot for slot, one in enumerate(self.by_slot) if one is operation]
-            chosen = (
-                torch.isin(slots, torch.tensor(own, device=device)).nonzero().flatten()
-            )
-            if len(chosen):
-                yield operation, chosen, sizes[chosen], places[chosen]
-
-
-def matrices(maps: Maps, interpolation: str | None) -> Tensor:
-    """Maps (N, 3, 3), float64, from places in results to places in inputs, in pixels
-    from the top left corner.
-    """
-    a, b, c, d, e, f = maps.exact.unbind(1)
-    if interpolation == "nearest":
-        # Whole pixels were shifted.
-        moved = (b == 0) & (d == 0)
-        c, f = (torch.where(moved, (one + 0.5).floor(), one) for one in (c, f))
-    zero = torch.zeros_like(a)
-    one = torch.ones_like(a)
-    return torch.stack([a, b, c, d, e, f, zero, zero, one], dim=1).view(-1, 3, 3)
-
-
-def policy(
-    same_on_batch: bool = False, keepdim: bool = False, mask_fill: float | None = None
-) -> SchedulePolicy:
-    """The schedule as an augmentation of kornia, in its last epoch until you call
-    set_epoch or set_progress.
-
-    mask_fill: the value of pixels of masks that operations uncover; None is MASK_FILL.
-    """
-    fill_of_masks = MASK_FILL if mask_fill is None else mask_fill  # noqa: F821
-    return SchedulePolicy(
-        OPERATIONS,  # noqa: F821
-        TABLES,  # noqa: F821
-        FILL,  # noqa: F821
-        same_on_batch,
-        keepdim,
-        fill_of_masks,
-    )
+        for step in range(slots.shape[1]):
+            for operation in self.operations.values():
+                of_operation = [
+                    slot
+                    for slot, candidate in enumerate(self.by_slot)
+                    if candidate is operation
+                ]
+                is_chosen = torch.isin(
+                    slots[:, step], torch.tensor(of_operation, device=device)
+                )
+                chosen = is_chosen.nonzero().flatten()
+                if len(chosen):
+                    yield (
+                        operation,
+                        chosen,
+                        magnitudes[chosen, step],
+                        positions[chosen, step],
+                    )

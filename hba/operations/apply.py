@@ -23,7 +23,8 @@ from hba.operations.color import (
     to_levels,
 )
 from hba.operations.geometric import Maps, coefficients_of, identity_coefficients, warp
-from hba.operations.operation import INTERPOLATIONS, Operation
+from hba.operations.image_operation import INTERPOLATIONS
+from hba.operations.operation import Operation
 from hba.utils.tensors import device_constant, whole_numbers
 
 PART_VALUES = 1 << 19

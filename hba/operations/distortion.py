@@ -2,12 +2,15 @@
 masks and keypoints.
 
 Convention: as in photometric.py. fill (C,) is the colour of pixels from outside the
-image. Sampling is bilinear.
+image. Sampling is bilinear. The functions on annotations take boxes, a mask or
+keypoints of torchvision's tv_tensors, the largest change (1,) and random numbers (1, n)
+of one image, its height and width, and the value of uncovered pixels of masks, which
+take the nearest pixel.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hba.operations.photometric import hashed
 from hba.utils.tensors import device_constant
@@ -52,6 +55,23 @@ def perspective(
     return moved.to(images.dtype).where(
         (start != end).flatten(1).any(dim=1)[:, None, None, None], images
     )
+
+
+def perspective_of_annotation(
+    annotation: Any,
+    largest: Tensor,
+    uniforms: Tensor,
+    size: tuple[int, int],
+    mask_fill: float,
+) -> Any:
+    """Boxes, a mask or keypoints after `perspective`."""
+    from torchvision.transforms import InterpolationMode
+    from torchvision.transforms.v2 import functional as TF
+
+    start, end = perspective_points(largest, uniforms, *size)
+    corners = start[0].tolist(), end[0].tolist()
+    nearest = InterpolationMode.NEAREST
+    return TF.perspective(annotation, *corners, nearest, fill=mask_fill)
 
 
 def perspective_points(
@@ -111,6 +131,24 @@ def elastic(images: Tensor, largest: Tensor, fill: Tensor, uniforms: Tensor) -> 
         .to(images.dtype)
         .where(largest[:, None, None, None] > 0, images)
     )
+
+
+def elastic_of_annotation(
+    annotation: Any,
+    largest: Tensor,
+    uniforms: Tensor,
+    size: tuple[int, int],
+    mask_fill: float,
+) -> Any:
+    """Boxes, a mask or keypoints after `elastic`; places are approximate, as in
+    torchvision.
+    """
+    from torchvision.transforms import InterpolationMode
+    from torchvision.transforms.v2 import functional as TF
+
+    displacement = elastic_displacement(largest, uniforms, *size)
+    nearest = InterpolationMode.NEAREST
+    return TF.elastic(annotation, displacement, nearest, fill=mask_fill)
 
 
 def elastic_displacement(

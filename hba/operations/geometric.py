@@ -281,17 +281,40 @@ def warp(images: Tensor, maps: Maps, fill: Tensor, interpolation: str | None) ->
     return _nearest(images, maps.fixed_point, fill)
 
 
-def fits_dtype(value: float, dtype: torch.dtype) -> bool:
-    """Whether a tensor of this dtype can hold the value; a fill of masks must."""
+def matrices(maps: Maps, interpolation: str) -> Tensor:
+    """Matrices (N, 3, 3), float64, that lead from places in results to places in
+    images, in pixels from the top left corner.
+    """
+    import torch
+
+    a, b, c, d, e, f = maps.exact.unbind(1)
+    if interpolation == "nearest":
+        # PIL shifts an image by whole pixels if the map is only a shift.
+        is_shift = (a == 1) & (b == 0) & (d == 0) & (e == 1)
+        c = torch.where(is_shift, (c + 0.5).floor(), c)
+        f = torch.where(is_shift, (f + 0.5).floor(), f)
+    zero = torch.zeros_like(a)
+    rows = torch.stack([a, b, c, d, e, f, zero, zero, zero + 1], dim=1)
+    return rows.view(-1, 3, 3)
+
+
+def check_mask_fill(mask_fill: float, dtype: torch.dtype) -> None:
+    """Raise ValueError if masks of this dtype cannot hold the value."""
     import torch
 
     if dtype == torch.bool:
-        return value in (0, 1)
-    if dtype.is_floating_point:
+        fits = mask_fill in (0, 1)
+    elif dtype.is_floating_point:
         limits = torch.finfo(dtype)
-        return limits.min <= value <= limits.max
-    whole = torch.iinfo(dtype)
-    return whole.min <= value <= whole.max and value == int(value)
+        fits = limits.min <= mask_fill <= limits.max
+    else:
+        whole = torch.iinfo(dtype)
+        fits = whole.min <= mask_fill <= whole.max and mask_fill == int(mask_fill)
+    if not fits:
+        name = str(dtype).removeprefix("torch.")
+        raise ValueError(
+            f"mask_fill must be a value of the masks' dtype, {name}, got {mask_fill}"
+        )
 
 
 def _nearest(images: Tensor, maps: Tensor, fill: Tensor) -> Tensor:

@@ -1,13 +1,13 @@
 """Operations on one PIL image (mode L or RGB), by the PIL calls that define them.
 
-Each function takes the image, and then, if its operation uses them, the magnitude, the
-fill colour as grey levels, random numbers in [0, 1), such as a place (x, y), and PIL's
-resampling filter. It returns a new image.
+The function of an operation takes the image, and then, if the operation uses them, the
+magnitude, the fill colour as grey levels, random numbers in [0, 1), such as a place (x,
+y), and PIL's resampling filter. It returns a new image.
 """
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from PIL import Image, ImageEnhance, ImageOps
 from PIL.Image import Resampling, Transform, Transpose
@@ -17,8 +17,6 @@ from PIL.Image import Resampling, Transform, Transpose
 Color = tuple[int, ...]
 """Grey levels in [0, 255], one per channel."""
 Uniforms = tuple[float, ...]
-
-OnPil = Callable[..., Image.Image]
 
 TURNS = (Transpose.ROTATE_90, Transpose.ROTATE_180, Transpose.ROTATE_270)
 RESAMPLING = {"nearest": Resampling.NEAREST, "bilinear": Resampling.BILINEAR}
@@ -187,3 +185,71 @@ def _affine(
 def _color(fill: Color) -> int | Color:
     """Mode L takes a number, RGB a tuple."""
     return fill[0] if len(fill) == 1 else fill
+
+
+def apply_to_pil(
+    drawn: Iterable[tuple[Any, float, Uniforms]],
+    image: Image.Image,
+    color: tuple[float, ...],
+) -> Image.Image:
+    """Apply drawn operations to a PIL image, one after the other.
+
+    Args:
+        drawn: An operation, its magnitude with sign, and at least n_uniforms random
+            numbers in [0, 1). An operation without a function for PIL images gets a
+            batch of one.
+        image: Of mode L or RGB. One without pixels is copied.
+        color: Of uncovered pixels, in [0, 1], one number per channel.
+
+    Returns:
+        A new image.
+    """
+    if 0 in image.size:
+        return image.copy()
+    levels = tuple(round(255 * channel) for channel in color)
+    result = image
+    for operation, magnitude, uniforms in drawn:
+        if operation.on_pil is not None:
+            result = apply_by_pil(operation, result, magnitude, levels, uniforms)
+        else:
+            result = _apply_as_batch(operation, result, magnitude, color, uniforms)
+    return image.copy() if result is image else result
+
+
+def apply_by_pil(
+    operation: Any,
+    image: Image.Image,
+    magnitude: float,
+    levels: Color,
+    uniforms: Uniforms,
+) -> Image.Image:
+    """Call the function for PIL images of an operation that has one."""
+    uniforms = uniforms[: operation.n_uniforms]
+    arguments = operation.arguments(magnitude, levels, uniforms)
+    if operation.interpolation is not None:
+        arguments.append(RESAMPLING[operation.interpolation])
+    result: Image.Image = operation.on_pil(image, *arguments)
+    return result
+
+
+def _apply_as_batch(
+    operation: Any,
+    image: Image.Image,
+    magnitude: float,
+    color: tuple[float, ...],
+    uniforms: Uniforms,
+) -> Image.Image:
+    import torch
+    from torchvision.transforms.v2 import functional as TF
+
+    # Positions use double precision, like those of the image's annotations.
+    precision = torch.float64 if operation.moves_pixels else torch.float32
+    changed = operation.compute(
+        TF.pil_to_tensor(image)[None].float() / 255,
+        torch.tensor([magnitude], dtype=precision),
+        torch.tensor(color, dtype=torch.float32),
+        torch.tensor([uniforms], dtype=torch.float32),
+    )[0]
+    levels = changed.mul(255).round().clamp(0, 255).byte()
+    result: Image.Image = TF.to_pil_image(levels, mode=image.mode)
+    return result

@@ -6,23 +6,22 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hba.errors import SettingsError
-from hba.operations.on_pil import RESAMPLING
+from hba.operations.image_operation import INTERPOLATIONS, ImageOperation
+from hba.operations.on_pil import apply_by_pil
 
 if TYPE_CHECKING:
     from PIL import Image
     from torch import Tensor
 
     from hba.operations.on_albumentations import OnAlbumentations
-    from hba.operations.on_pil import OnPil
 
 ALL = "all"
 """In a list of operations, stands for all of the search space."""
-INTERPOLATIONS = ("nearest", "bilinear")
 COMMON_CHANNELS = (1, 3)
 """Grey, and red, green and blue: all operations are defined for these."""
 SYMMETRY = "symmetry"
@@ -51,8 +50,8 @@ class PbaMagnitudes(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Operation:
-    """An image operation: the function that computes it, and the meaning of its
+class Operation(ImageOperation):
+    """An image operation: the functions that compute it, and the meaning of its
     magnitude.
 
     On the walk, an image gets at most K operations in random order, with drawn
@@ -60,40 +59,18 @@ class Operation:
     function draws changes up to the magnitude.
 
     Attributes:
-        name: A word that identifies it in spaces and files.
-        function: Takes images (B, C, H, W), float in [0, 1], and then, if it uses them,
-            a magnitude for each image (B,), a colour (C,) and random numbers
-            (B, n_uniforms). It returns new images of the same shape, type and range,
-            and does not change its input. Operations of the stage `mixing` have none:
-            hba/training/mixing.py.
-        magnitude_range: (low, high) in `unit`; None without magnitude. It may descend:
-            a search starts near its first end.
         unit: Of the magnitude.
         identity: The magnitude that changes no image, which may lie outside the range;
             None if there is none.
         pil: The PIL call that defines the result.
-        on_pil: The operation on a PIL image, with arguments as in on_pil.py. Without
-            it, `function` gets a batch of one image.
-        on_albumentations: The operation as transforms of albumentations, with arguments
-            as in on_albumentations.py; None if albumentations lacks it.
-        signed: Whether to negate a drawn magnitude with probability 0.5.
-        uses_fill: Whether the function takes a colour.
-        n_uniforms: How many random numbers, uniform in [0, 1), the function takes for
-            each image, such as a place in width and height. They are drawn outside, so
-            that a draw can be replayed.
         stage: One of STAGES.
-        moves_pixels: Whether content can move to other pixels, and boxes, masks and
-            keypoints with it; None if unknown.
         any_channels: Whether it treats each channel alone and takes any number of them;
             others take 1 (grey) or 3 (RGB).
-        kernel: `function` for the function above. Functions of other kernels compute
-            only what several operations can share in a batch: an affine map, resampled
-            by the `nearest` pixel or `bilinear` (geometric.py); new grey levels by a
-            formula, `curve`, or by a table from each channel, `stretch`; a version of
-            the image to `blend` with (color.py).
         code: The number in codes.py of the compiled step for 8-bit images; None to
-            compute them by the functions above. It has no effect with bilinear
-            interpolation.
+            compute them by the functions of ImageOperation. It has no effect with
+            bilinear interpolation.
+        on_albumentations: The operation as transforms of albumentations, with arguments
+            as in on_albumentations.py; None if albumentations lacks it.
         randaugment: Magnitudes of torchvision's RandAugment in `unit`, by copy; empty
             for an operation without magnitude, None if RandAugment lacks it.
         pba: Magnitudes of Population Based Augmentation in `unit`; None without
@@ -103,20 +80,11 @@ class Operation:
         SettingsError: If the operation contradicts itself.
     """
 
-    name: str
-    function: Callable[..., Any]
-    magnitude_range: tuple[float, float] | None = None
     unit: str | None = None
     identity: float | None = None
     pil: str | None = None
-    on_pil: OnPil | None = None
-    signed: bool = False
-    uses_fill: bool = False
-    n_uniforms: int = 0
     stage: str = WALK
-    moves_pixels: bool | None = None
     any_channels: bool = False
-    kernel: str = "function"
     code: int | None = None
     on_albumentations: OnAlbumentations | None = None
     randaugment: tuple[float, ...] | None = None
@@ -199,42 +167,6 @@ class Operation:
             else images.clone()
         )
 
-    def compute(
-        self, images: Tensor, magnitude: Tensor | None, fill: Tensor, position: Tensor
-    ) -> Tensor:
-        """Apply it without checks, to images with at least one pixel; position may have
-        further columns.
-        """
-        from hba.operations.color import KERNELS
-        from hba.operations.geometric import affine_maps, warp
-
-        position = position[:, : self.n_uniforms]
-        if self.interpolation:
-            magnitude = (
-                position.new_zeros(len(images)) if magnitude is None else magnitude
-            )
-            return warp(
-                images,
-                affine_maps(self, magnitude, position, *images.shape[2:]),
-                fill,
-                self.interpolation,
-            )
-        arguments = self.arguments(magnitude, fill, position)
-        if self.kernel in KERNELS:
-            return KERNELS[self.kernel](self.function, images, *arguments)
-        return self.function(images, *arguments)
-
-    def arguments(self, magnitude: Any, fill: Any, position: Any) -> list[Any]:
-        """Those of the three arguments that the function takes after the images, in
-        this order.
-        """
-        takes = (
-            (magnitude, self.magnitude_range is not None),
-            (fill, self.uses_fill),
-            (position, self.n_uniforms > 0),
-        )
-        return [argument for argument, is_taken in takes if is_taken]
-
     def apply_to_pil(
         self,
         image: Image.Image,
@@ -250,17 +182,7 @@ class Operation:
         """
         if self.on_pil is None:
             raise SettingsError(f"{self.name} has no function for PIL images")
-        arguments = self.arguments(magnitude, fill, position)
-        if self.interpolation is not None:
-            arguments.append(RESAMPLING[self.interpolation])
-        return self.on_pil(image, *arguments)
-
-    @property
-    def interpolation(self) -> str | None:
-        """Interpolation between pixels: nearest or bilinear; None for an operation
-        without an affine map.
-        """
-        return self.kernel if self.kernel in INTERPOLATIONS else None
+        return apply_by_pil(self, image, magnitude, fill, position)
 
     def with_interpolation(self, interpolation: str) -> Operation:
         """The operation with another interpolation; unchanged without an affine map, or

@@ -208,6 +208,7 @@ _ROWS = (
         magnitude_range=(0.0, 0.5),
         unit="largest shift of a corner, fraction of half a side",
         pil="torchvision RandomPerspective",
+        on_annotation=distortion.perspective_of_annotation,
     ),
     _distortion(
         "Elastic",
@@ -215,6 +216,7 @@ _ROWS = (
         magnitude_range=(0.0, 0.2),
         unit="largest shift, fraction of the side",
         pil="torchvision elastic",
+        on_annotation=distortion.elastic_of_annotation,
     ),
     _erasing(
         "Erase",

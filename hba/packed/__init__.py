@@ -5,6 +5,6 @@ Numba compiles them (`pip install numba`). Without it, on a GPU, or for your ope
 floats are used.
 """
 
-from hba.packed.images import apply_to_all, apply_to_images, apply_to_pil
+from hba.packed.images import apply_to_all, apply_to_images
 
-__all__ = ["apply_to_all", "apply_to_images", "apply_to_pil"]
+__all__ = ["apply_to_all", "apply_to_images"]

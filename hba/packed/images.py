@@ -1,6 +1,4 @@
-"""Applies operations to 8-bit images: to batches, as bytes or as floats, and to a PIL
-image.
-"""
+"""Applies operations to batches of 8-bit images, as bytes or as floats."""
 
 import functools
 import importlib
@@ -13,13 +11,13 @@ from types import ModuleType
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
 from hba.operations import Operation
 from hba.operations.apply import Candidates, Steps, apply_steps, maps_of_steps
 from hba.operations.geometric import LARGE_SIDE_PIXELS
+from hba.operations.on_pil import apply_to_pil
 from hba.operations.operation import COMMON_CHANNELS
 from hba.packed.program import (
     DrawnStep,
@@ -237,28 +235,3 @@ def apply_to_all(drawn: Sequence[DrawnStep], images: Tensor, fill: Tensor) -> Te
         floats = operation(floats, magnitudes, fill=fill, position=positions)
         result = to_bytes(floats) if is_bytes else floats
     return result
-
-
-def apply_to_pil(
-    drawn: Sequence[DrawnStep], image: Image.Image, fill: tuple[float, ...]
-) -> Image.Image:
-    """Apply drawn operations to an image of mode L or RGB; return a new image. fill: in
-    [0, 1], one number per channel.
-
-    An operation without a function for PIL images gets a batch of one. An image without
-    pixels is copied.
-    """
-    if 0 in image.size:
-        return image.copy()
-    levels = tuple(round(255 * channel) for channel in fill)
-    result = image
-    for operation, magnitude, position in drawn:
-        if operation.on_pil is not None:
-            result = operation.apply_to_pil(result, magnitude, levels, tuple(position))
-        else:
-            batch = TF.pil_to_tensor(result)[None].float() / 255
-            changed = apply_to_all(
-                [(operation, magnitude, position)], batch, torch.tensor(fill)
-            )
-            result = TF.to_pil_image(to_bytes(changed[0]), mode=image.mode)
-    return image.copy() if result is image else result

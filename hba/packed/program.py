@@ -65,9 +65,9 @@ class State(NamedTuple):
     """Whether values hold instead of levels and table."""
 
 
-DrawnStep = tuple[Operation, float, tuple[float, ...]]
-"""An operation for an image, its magnitude with sign, and its random numbers in [0, 1),
-such as a place (x, y).
+DrawnStep = tuple[Any, float, tuple[float, ...]]
+"""An Operation for an image, its magnitude with sign, and its random numbers in [0, 1),
+such as a place (x, y). The player knows it as an ImageOperation.
 """
 
 

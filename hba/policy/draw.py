@@ -7,7 +7,7 @@ logits. The drawn probability of a slot is independent of everything else in an 
 so a slot fires with the mean probability, and only magnitudes have to be drawn.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,18 +15,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import pad
 
 from hba.errors import SettingsError
 from hba.operations import check_channels
 from hba.operations.apply import Candidates, maps_of_steps
-from hba.operations.geometric import Maps, fits_dtype, warp
+from hba.operations.geometric import Maps, check_mask_fill, warp
 from hba.packed import apply_to_images
 from hba.policy import player
+from hba.policy.batch_draw import draw_slots, random_numbers
 from hba.policy.player import logits_between, means_over_images
 from hba.policy.space import SearchSpace
 from hba.utils.devices import exact_device
-from hba.utils.tensors import device_constant, whole_numbers
+from hba.utils.tensors import device_constant
 
 quadrature = device_constant(player.quadrature)
 
@@ -87,79 +87,44 @@ def draw_with_trace(
     rows = values.detach()
     if (drawing := exact_device(device)) != device:
         widths = None if spread is None else spread.to(drawing)
-        drawn = draw_with_trace(space, rows.to(drawing), batch_size, generator, widths)
-        sample, trace = (_on_device(one, device) for one in drawn)
-        return sample, trace
-    columns = space.slot_columns(device)
-    walk = space.walk_slots
-    n_walk = walk.stop - walk.start
-    n_steps = space.max_count
-    n_others, (n_numbers, n_other_numbers) = len(space.slots) - n_walk, space.n_uniforms
-
-    def uniform(*shape: int) -> Tensor:
-        return _random(torch.rand, generator, batch_size, *shape, device=device)
-
-    fires = uniform(n_walk) < rows[..., columns.probability[walk]]
-    # Random keys put the slots in a uniformly random order; slots that do not fire come
-    # last.
-    place = uniform(n_walk)
-    key = torch.where(fires, place, 2.0)
-    keys, slots = key.topk(n_steps, dim=1, largest=False, sorted=True)
-    reached = keys <= 1
-    count = (uniform(1) >= count_limits(space, rows)).sum(dim=1, keepdim=True)
-    applied = reached & (whole_numbers(n_steps, torch.int64, device) < count)
-    negated = columns.signed[walk][slots] & (uniform(n_steps) < 0.5)
-    positions = uniform(n_steps, n_numbers)
-    # Visiting ends at the K-th slot that fires: at once for K = 0, never if fewer fire.
-    last = torch.cat([keys.new_full((batch_size, 1), -1.0), keys], dim=1).gather(
-        1, count
-    )
-    visited = place <= last
-    if n_others:
-        others = _without(
-            whole_numbers(len(space.slots), torch.int64, device), walk
-        ).expand(batch_size, -1)
-        other_fires = uniform(n_others) < _without(rows[..., columns.probability], walk)
-        other_positions = uniform(n_others, n_other_numbers)
-
-        def around(of_others: Tensor, of_walk: Tensor) -> Tensor:
-            return torch.cat(
-                [of_others[:, : walk.start], of_walk, of_others[:, walk.start :]], dim=1
-            )
-
-        widest = max(n_numbers, n_other_numbers)
-        positions = around(
-            *(
-                pad(one, (0, widest - one.shape[2]))
-                for one in (other_positions, positions)
-            )
+        sample, trace = draw_with_trace(
+            space, rows.to(drawing), batch_size, generator, widths
         )
-        slots = around(others, slots + walk.start)
-        applied = around(other_fires, applied)
-        visited = around(others >= 0, visited)
-        fires = around(other_fires, fires)
-        negated = around(torch.zeros_like(other_fires), negated)
-    magnitudes = of_slots(space, rows, slots)
+        return _on_device(sample, device), _on_device(trace, device)
+    columns = space.slot_columns(device)
+    drawn = draw_slots(
+        rows[..., columns.probability],
+        count_limits(space, rows),
+        columns.signed,
+        space.walk_slots,
+        space.n_uniforms,
+        batch_size,
+        generator,
+    )
+    magnitudes = of_slots(space, rows, drawn.slots)
     if spread is not None:
         low, high = (
-            of_slots(space, ends, slots)
+            of_slots(space, ends, drawn.slots)
             for ends in space.bounds(magnitudes.dtype, device)
         )
-        noise = _random(
+        noise = random_numbers(
             torch.randn,
             generator,
             *magnitudes.shape,
             dtype=magnitudes.dtype,
             device=device,
         )
-        width = of_slots(space, spread, slots)
-        moved = low.lerp(
-            high, (logits_between(magnitudes, low, high) + width * noise).sigmoid()
+        width = of_slots(space, spread, drawn.slots)
+        logits = logits_between(magnitudes, low, high) + width * noise
+        magnitudes = torch.where(
+            width > 0, low.lerp(high, logits.sigmoid()), magnitudes
         )
-        magnitudes = torch.where(width > 0, moved, magnitudes)
-    signed = torch.where(negated, -magnitudes, magnitudes) * applied
-    sample = BatchSample(torch.where(applied, slots, -1), signed, positions)
-    return sample, SampleTrace(visited, visited & fires, count)
+    signed = torch.where(drawn.negated, -magnitudes, magnitudes) * drawn.applied
+    sample = BatchSample(
+        torch.where(drawn.applied, drawn.slots, -1), signed, drawn.positions
+    )
+    fired = drawn.visited & drawn.fires
+    return sample, SampleTrace(drawn.visited, fired, drawn.limit)
 
 
 def _on_device(tensors: Any, device: torch.device) -> Any:
@@ -167,24 +132,6 @@ def _on_device(tensors: Any, device: torch.device) -> Any:
     return replace(
         tensors, **{name: tensor.to(device) for name, tensor in vars(tensors).items()}
     )
-
-
-def _without(values: Tensor, walk: slice) -> Tensor:
-    """Values (..., number of slots) of the slots that are not on the walk."""
-    return torch.cat([values[..., : walk.start], values[..., walk.stop :]], dim=-1)
-
-
-def _random(
-    make: Callable[..., Tensor],
-    generator: torch.Generator | None,
-    *shape: int,
-    **options: Any,
-) -> Tensor:
-    """Random numbers for all images, by torch.rand or torch.randn."""
-    # A compiler refuses the generator argument, even if it is None.
-    if generator is None:
-        return make(*shape, **options)
-    return make(*shape, generator=generator, **options)
 
 
 def count_limits(space: SearchSpace, rows: Tensor) -> Tensor:
@@ -242,9 +189,10 @@ def move_masks(
     if an operation of the space does not say where pixels move.
     """
     unknown = [
-        one.name
-        for one in space.operations
-        if one.moves_pixels is None or (one.moves_pixels and not one.interpolation)
+        operation.name
+        for operation in space.on_images
+        if operation.moves_pixels is None
+        or (operation.moves_pixels and not operation.interpolation)
     ]
     if unknown:
         names = ", ".join(unknown)
@@ -252,7 +200,7 @@ def move_masks(
             f"only images can go through {names}; leave them out by"
             " schedule.without(...)"
         )
-    check_mask_fill(mask_fill, masks.dtype)
+    check_masks_hold(mask_fill, masks.dtype)
     if not masks.numel():
         return masks.clone()
     chosen = space.slot_columns(masks.device).operation[sample.slots]
@@ -267,13 +215,12 @@ def move_masks(
     return masks
 
 
-def check_mask_fill(mask_fill: float, dtype: torch.dtype) -> None:
-    """SettingsError if masks of this dtype cannot hold `mask_fill`."""
-    if not fits_dtype(mask_fill, dtype):
-        name = str(dtype).removeprefix("torch.")
-        raise SettingsError(
-            f"mask_fill must be a value of the masks' dtype, {name}, got {mask_fill}"
-        )
+def check_masks_hold(mask_fill: float, dtype: torch.dtype) -> None:
+    """Raise SettingsError if masks of this dtype cannot hold `mask_fill`."""
+    try:
+        check_mask_fill(mask_fill, dtype)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
 
 
 def mean_probabilities(

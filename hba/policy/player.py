@@ -1,9 +1,9 @@
 """Plays the policies of a schedule on single images: the place in the schedule, its row
 of plain numbers, and the draw for one image.
 
-hba.Schedule.transform() uses it, and exported files contain it, so it imports nothing
-of hba. For a single image, calls into PyTorch would cost many times as much as the
-image itself.
+hba.Schedule.transform() and exported files use it. For a single image, calls into
+PyTorch would cost many times as much as the image itself, so a row and a draw are plain
+numbers.
 """
 
 from __future__ import annotations
@@ -16,15 +16,13 @@ from collections.abc import Mapping
 from multiprocessing.context import get_spawning_popen
 from multiprocessing.sharedctypes import RawValue
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from numpy.polynomial.hermite_e import hermegauss
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from hba.operations import Operation
-
+from hba.operations.image_operation import ImageOperation
 
 # Exported files contain the rest of this module.
 
@@ -39,12 +37,12 @@ class OpSample(NamedTuple):
     """An operation to apply.
 
     Attributes:
-        operation: Of hba, or of an exported file.
+        operation: Of the schedule.
         magnitude: With its sign, 0 without magnitude.
         position: Random numbers in [0, 1).
     """
 
-    operation: Operation
+    operation: ImageOperation
     magnitude: float
     position: tuple[float, ...]
 
@@ -54,7 +52,7 @@ class PlainSlot(NamedTuple):
     high, and its spread; all 0 without magnitude.
     """
 
-    operation: Operation
+    operation: ImageOperation
     magnitude: float = 0.0
     low: float = 0.0
     high: float = 0.0
@@ -90,24 +88,30 @@ def draw_for_one(
 
     Magnitudes with a spread agree up to its single precision.
     """
-    walk, most, (width, other_width) = (
-        range(len(row.slots))[row.walk],
-        len(row.limits),
-        row.n_uniforms,
+    walk = range(len(row.slots))[row.walk]
+    other_slots = [number for number in range(len(row.slots)) if number not in walk]
+    max_count = len(row.limits)
+    n_uniforms, n_other_uniforms = row.n_uniforms
+    n_numbers = (
+        2 * len(walk)
+        + 1
+        + max_count * (1 + n_uniforms)
+        + len(other_slots) * (1 + n_other_uniforms)
     )
-    others = [number for number in range(len(row.slots)) if number not in walk]
-    n_numbers = 2 * len(walk) + 1 + (1 + width) * most + len(others) * (1 + other_width)
     numbers = iter(torch.rand(n_numbers, generator=generator).tolist())
 
     def take(count: int) -> tuple[float, ...]:
         return tuple(itertools.islice(numbers, count))
 
-    fires, keys, (count,), signs = take(len(walk)), take(len(walk)), take(1), take(most)
-    places = [take(width) for _ in range(most)]
-    other_fires = take(len(others))
-    other_places = [take(other_width) for _ in others]
+    fires = take(len(walk))
+    keys = take(len(walk))
+    (count,) = take(1)
+    signs = take(max_count)
+    positions = [take(n_uniforms) for _ in range(max_count)]
+    other_fires = take(len(other_slots))
+    other_positions = [take(n_other_uniforms) for _ in other_slots]
     noise = (
-        torch.randn(len(others) + most, generator=generator).tolist()
+        torch.randn(len(other_slots) + max_count, generator=generator).tolist()
         if row.is_spread
         else None
     )
@@ -125,14 +129,14 @@ def draw_for_one(
             walk.start + step,
             walk[number],
             row.slots[walk[number]].operation.signed and signs[step] < 0.5,
-            places[step],
+            positions[step],
         )
         for step, number in enumerate(on_walk)
     ]
-    for order, number in enumerate(others):
+    for order, number in enumerate(other_slots):
         if other_fires[order] < row.probabilities[number]:
-            step = order if number < walk.start else order + most
-            steps.append((step, number, False, other_places[order]))
+            step = order if number < walk.start else order + max_count
+            steps.append((step, number, False, other_positions[order]))
     drawn = []
     for step, number, is_negated, position in sorted(steps):
         slot = row.slots[number]
@@ -194,13 +198,15 @@ class Tables(NamedTuple):
         probabilities: That a slot fires.
         magnitudes: 0 for an operation without one.
         counts: The probability that an image that may get k - 1 operations may get k,
-            for k = 1, 2, ...
+            for k = 1, 2, ...; empty rows if `limits` holds for all epochs.
+        limits: Probabilities that an image may get fewer than 1, 2, ... operations.
     """
 
     epochs: int
     slots: list[tuple[str, float, float]]
     walk: tuple[int, int]
     n_uniforms: tuple[int, int]
+    limits: list[float]
     probabilities: list[list[float]]
     probability_spread: list[list[float]]
     magnitudes: list[list[float]]
@@ -240,7 +246,7 @@ def logits_between(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
 
 
 def row_at(
-    operations: Mapping[str, Operation], tables: Tables, position: float
+    operations: Mapping[str, ImageOperation], tables: Tables, position: float
 ) -> PlainRow:
     """The policy at a row number that may be fractional, linear between two rows."""
 
@@ -249,78 +255,58 @@ def row_at(
         after = min(before + 1, len(rows) - 1)
         share = position - int(position)
         pairs = zip(rows[before], rows[after], strict=True)
-        return torch.tensor([start + (end - start) * share for start, end in pairs])
+        values = [start + (end - start) * share for start, end in pairs]
+        return torch.tensor(values, dtype=torch.float32)
 
     nodes, weights = quadrature(torch.float32, torch.device("cpu"))
-
-    def means(probabilities: Tensor, spread: Tensor) -> Tensor:
-        return means_over_images(probabilities, spread, nodes, weights)
-
     probability_spread = at(tables.probability_spread)
     magnitude_spread = at(tables.magnitude_spread)
     count_spread = at(tables.count_spread)
+    probabilities = means_over_images(
+        at(tables.probabilities), probability_spread, nodes, weights
+    )
+    counts = means_over_images(at(tables.counts), count_spread, nodes, weights)
     magnitudes = at(tables.magnitudes)
-    low, high = torch.tensor([ends for _, *ends in tables.slots]).unbind(1)
+    low = torch.tensor([low for _, low, _ in tables.slots], dtype=torch.float32)
+    high = torch.tensor([high for _, _, high in tables.slots], dtype=torch.float32)
     logits = logits_between(magnitudes, low, high)
     numbers = torch.stack([magnitudes, low, high, logits, magnitude_spread], dim=1)
-    counts = means(at(tables.counts), count_spread)
+    slots = [
+        PlainSlot(operations[name], *of_slot)
+        for (name, _, _), of_slot in zip(tables.slots, numbers.tolist(), strict=True)
+    ]
+    spreads = (probability_spread, magnitude_spread, count_spread)
     return PlainRow(
-        probabilities=means(at(tables.probabilities), probability_spread).tolist(),
-        limits=(1 - counts.cumprod(dim=0)).tolist(),
-        # The draw uses only whether an operation is signed.
-        slots=[
-            PlainSlot(operations[name], *of_slot)
-            for (name, _, _), of_slot in zip(
-                tables.slots, numbers.tolist(), strict=True
-            )
-        ],
-        is_spread=any(
-            bool(spread.any())
-            for spread in (probability_spread, magnitude_spread, count_spread)
-        ),
+        probabilities=probabilities.tolist(),
+        limits=tables.limits or (1 - counts.cumprod(dim=0)).tolist(),
+        slots=slots,
+        is_spread=any(bool(spread.any()) for spread in spreads),
         walk=slice(*tables.walk),
         n_uniforms=tables.n_uniforms,
     )
 
 
 class Place:
-    """The place in the schedule at which images are augmented; until it is chosen, the
+    """The place in a schedule at which images are augmented; until it is chosen, the
     last epoch.
+
+    A module derives from it and then from its class of modules.
     """
 
-    def begin(
-        self, operations: Mapping[str, Any], tables: Tables, fill: Mapping[Any, Any]
-    ) -> None:
-        self.operations = operations
-        self.tables = tables
-        self.fill = fill
+    def __init__(self, epochs: int, **settings: Any) -> None:
+        """Start in the last of the epochs; settings are those of the next base."""
+        super().__init__(**settings)
+        self.epochs = epochs
         # A row number. Worker processes hold copies of this object, but see the same
         # number.
-        self._position = SharedNumber(tables.epochs - 1.0)
-        self._last: tuple[float, PlainRow] | None = None
+        self._position = SharedNumber(epochs - 1.0)
 
-    def row(self) -> PlainRow:
-        """The policy at the current place; made again when the place changes."""
-        position = self._position.value
-        if self._last is None or self._last[0] != position:
-            self._last = (position, row_at(self.operations, self.tables, position))
-        return self._last[1]
-
-    def extra_repr(self) -> str:
-        return (
-            f"operations={len(self.operations)}, epochs={self.tables.epochs},"
-            f" position={self._position.value:g}"
-        )
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """A copy that shares the place: set_epoch of one of them moves both."""
-        return copy.copy(self)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what is kept from one call to the next, so that a pickle does not
-        depend on calls.
+    @property
+    def position(self) -> float:
+        """The current epoch of the schedule, counted from 0; fractional between two
+        epochs.
         """
-        return {**vars(self), "_last": None}
+        return self._position.value
 
     def set_epoch(self, epoch: int, epochs: int) -> None:
         """Use the policy of an epoch, from 0, in a training of `epochs` epochs."""
@@ -334,4 +320,39 @@ class Place:
             raise ValueError(
                 f"the fraction of the training must lie in [0, 1], got {fraction}"
             )
-        self._position.value = fraction * (self.tables.epochs - 1)
+        self._position.value = fraction * (self.epochs - 1)
+
+    def extra_repr(self) -> str:
+        return f"epochs={self.epochs}, position={self.position:g}"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """A copy that shares the place: set_epoch of one of them moves both."""
+        return copy.copy(self)
+
+
+class Player(Place):
+    """The operations of a schedule, and its policy at the current place."""
+
+    def __init__(
+        self,
+        operations: Mapping[str, ImageOperation],
+        tables: Tables,
+        **settings: Any,
+    ) -> None:
+        super().__init__(tables.epochs, **settings)
+        self.operations = operations
+        self.tables = tables
+        self._last: tuple[float, PlainRow] | None = None
+
+    def row(self) -> PlainRow:
+        """The policy at the current place; made again when the place changes."""
+        position = self.position
+        if self._last is None or self._last[0] != position:
+            self._last = (position, row_at(self.operations, self.tables, position))
+        return self._last[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is kept from one call to the next, so that a pickle does not
+        depend on calls.
+        """
+        return {**vars(self), "_last": None}

@@ -165,6 +165,13 @@ class SearchSpace:
         return tuple(one for one in self.operations if one.stage == MIXING)
 
     @property
+    def on_images(self) -> tuple[Operation, ...]:
+        """The operations on single images."""
+        return tuple(
+            operation for operation in self.operations if operation.stage != MIXING
+        )
+
+    @property
     def has_stages(self) -> bool:
         """Whether there are operations outside the walk."""
         return len(self.walk) < len(self.operations)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torchvision.transforms import v2
 
 from hba.errors import SettingsError
@@ -64,7 +64,7 @@ class Mixing:
         )
 
 
-class BatchTransform(FollowsSchedule):
+class BatchTransform(FollowsSchedule, nn.Module):
     """Mixes batches as at the current place in the schedule, with torchvision's
     v2.MixUp and v2.CutMix.
 
@@ -81,7 +81,8 @@ class BatchTransform(FollowsSchedule):
     """
 
     def __init__(self, schedule: Any, n_classes: int) -> None:
-        super().__init__(schedule)
+        super().__init__(schedule.epochs)
+        self.schedule = schedule
         self.n_classes = whole_number("n_classes", n_classes)
 
     @usual_types()

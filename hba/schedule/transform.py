@@ -1,79 +1,53 @@
 """A schedule as a torchvision v2 transform."""
 
-import copy
 import math
 import warnings
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-import PIL.Image
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torchvision import tv_tensors
-from torchvision.transforms import v2
 
 from hba.errors import SettingsError
 from hba.operations.apply import color_for, fill_for
-from hba.packed import apply_to_all, apply_to_pil
-from hba.policy.annotations import ANNOTATIONS, moved, unmovable
-from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
-from hba.policy.module import check_range
-from hba.policy.player import SharedNumber, draw_for_one
-from hba.policy.single_image import plain_row
-from hba.utils.settings import number, whole_number
-from hba.utils.tensors import usual_types
-
-IMAGE_FORMS = (
-    "images must be PIL images of mode L or RGB, uint8 NumPy arrays (H, W), (H, W, 1)"
-    " or (H, W, 3), or tensors (..., C, H, W), uint8 or floating point, with C 1 or 3,"
-    " or as many as the schedule's fill has; give other levels as a float tensor scaled"
-    " to [0, 1] by the maximum of the whole data set"
+from hba.packed import apply_to_all
+from hba.policy.annotations import ANNOTATIONS
+from hba.policy.draw import (
+    apply_operations,
+    check_masks_hold,
+    draw_with_trace,
+    mean_probabilities,
 )
-IMAGE_TENSORS = (tv_tensors.Image, tv_tensors.Video)
+from hba.policy.module import check_range
+from hba.policy.player import Place, draw_for_one
+from hba.policy.schedule_transform import ScheduleTransform
+from hba.policy.tables import tables_of
+from hba.utils.settings import number, whole_number
 
 
-def _is_plain_tensor(given: Any) -> bool:
-    """Whether a tensor may be an image: it has at least three dimensions; labels and
-    vectors have fewer.
-    """
-    return (
-        isinstance(given, Tensor)
-        and not isinstance(given, tv_tensors.TVTensor)
-        and given.ndim >= 3
-    )
-
-
-def _is_image_array(given: Any) -> bool:
-    is_bytes = isinstance(given, np.ndarray) and given.dtype == np.uint8
-    return is_bytes and (
-        given.ndim == 2 or (given.ndim == 3 and given.shape[2] in (1, 3))
-    )
-
-
-class FollowsSchedule(nn.Module):
-    """A module with a place in a schedule, at first the last epoch; DataLoader workers
+class FollowsSchedule(Place):
+    """A module with a place in a Schedule, at first the last epoch; DataLoader workers
     follow, persistent ones too.
     """
 
-    def __init__(self, schedule: Any) -> None:
-        # schedule is a Schedule, whose module imports this one.
-        super().__init__()
-        self.schedule = schedule
-        # A row number. Worker processes hold copies of this object, but see the same
-        # number.
-        self._position = SharedNumber(schedule.epochs - 1)
+    schedule: Any
+    """A Schedule, whose module imports this one."""
 
     def set_epoch(self, epoch: int, epochs: int | None = None) -> None:
         """Use the schedule's policy for an epoch of a training, counted from 0.
 
-        epochs: length of the training, to which the schedule is stretched (see
-        Schedule.stretched). None is for a training with as many epochs as the schedule.
-        It warns, because a shorter training would end before the schedule, unless the
-        schedule was stretched. Raises SettingsError for an epoch that does not exist.
+        Args:
+            epoch: Counted from 0.
+            epochs: Length of the training, to which the schedule is stretched (see
+                Schedule.stretched). None is for a training with as many epochs as the
+                schedule. It warns, because a shorter training would end before the
+                schedule, unless the schedule was stretched.
+
+        Raises:
+            SettingsError: For an epoch that does not exist.
         """
-        length = (
-            self.schedule.epochs if epochs is None else whole_number("epochs", epochs)
-        )
+        length = self.epochs if epochs is None else whole_number("epochs", epochs)
         epoch = whole_number("epoch", epoch)
         if not 0 <= epoch < length:
             raise SettingsError(
@@ -81,7 +55,7 @@ class FollowsSchedule(nn.Module):
                 " set_epoch(epoch, epochs)"
             )
         if epochs is not None:
-            self.set_progress(epoch / (length - 1) if length > 1 else 0.5)
+            super().set_epoch(epoch, length)
             return
         if length > 1 and not self.schedule.is_stretched:
             text = (
@@ -101,22 +75,8 @@ class FollowsSchedule(nn.Module):
         """
         self._position.value = self.schedule.position(fraction)
 
-    @property
-    def position(self) -> float:
-        """The current epoch of the schedule, counted from 0; fractional between two
-        epochs.
-        """
-        return self._position.value
 
-    def extra_repr(self) -> str:
-        return f"epochs={self.schedule.epochs}, position={self.position:g}"
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """A copy that shares the place: set_epoch of one of them moves both."""
-        return copy.copy(self)
-
-
-class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
+class PolicyTransform(FollowsSchedule, ScheduleTransform):
     """Augments images by the policy at the current place in the schedule.
 
     It takes a PIL image (mode L or RGB), a tv_tensors.Image, a uint8 NumPy array of
@@ -150,75 +110,48 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
     seeds for each worker.
     """
 
-    _transformed_types = (
-        PIL.Image.Image,
-        *IMAGE_TENSORS,
-        *ANNOTATIONS,
-        _is_image_array,
-        _is_plain_tensor,
+    image_forms = (
+        "images must be PIL images of mode L or RGB, uint8 NumPy arrays (H, W), (H, W,"
+        " 1) or (H, W, 3), or tensors (..., C, H, W), uint8 or floating point, with C 1"
+        " or 3, or as many as the schedule's fill has; give other levels as a float"
+        " tensor scaled to [0, 1] by the maximum of the whole data set"
     )
 
     def __init__(self, schedule: Any, mask_fill: float = 0) -> None:
-        super().__init__(schedule)
-        self.mask_fill = number("mask_fill", mask_fill)
+        space = schedule.space
+        super().__init__(
+            operations={operation.name: operation for operation in space.on_images},
+            tables=tables_of(space, schedule.values, schedule.spread),
+            fill={},
+            mask_fill=number("mask_fill", mask_fill),
+        )
+        self.schedule = schedule
         self._cached: tuple[float, dict[Any, Any]] = (math.nan, {})
         self._checked: set[torch.device] = set()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is kept from one call to the next, so that a pickle does not
-        depend on calls.
-        """
-        return {**vars(self), "_cached": (math.nan, {}), "_checked": set()}
+        return {
+            **super().__getstate__(),
+            "_cached": (math.nan, {}),
+            "_checked": set(),
+        }
 
-    @usual_types()
-    def forward(self, *inputs: Any) -> Any:
-        return super().forward(*inputs)
+    def color(self, n_channels: int) -> tuple[float, ...]:
+        return color_for(n_channels, self.schedule.fill)
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """Make one draw for all images of the sample, which must have the same batch
         size.
         """
-        images = [given for given in flat_inputs if not isinstance(given, ANNOTATIONS)]
-        if len(images) != 1 and not (
-            images and all(isinstance(given, tv_tensors.Image) for given in images)
-        ):
-            remedy = (
-                "wrap a mask as tv_tensors.Mask, and images that should get the same"
-                " draw as tv_tensors.Image"
-            )
-            raise TypeError(
-                f"a sample must hold one image, got {len(images)}; {remedy};"
-                f" {IMAGE_FORMS}"
-            )
+        images = self.images_of(flat_inputs)
         first = images[0]
-        is_annotated = len(images) < len(flat_inputs)
-        if is_annotated and (names := unmovable(self.schedule.space.operations)):
-            rule = (
-                "boxes, masks and keypoints must move with the image, but"
-                f" {', '.join(names)} does not say how"
-            )
-            raise TypeError(
-                f"{rule}; register an operation that moves no pixels with"
-                " moves_pixels=False"
-            )
         if not isinstance(first, Tensor):
-            return {"one_draw": draw_for_one(self._row_on(None))}
-        for given in images:
-            is_image = given.ndim >= 3 and given.shape[-3] in (
-                1,
-                3,
-                len(self.schedule.fill),
-            )
-            if not is_image or not (
-                given.dtype == torch.uint8 or given.is_floating_point()
-            ):
-                raise TypeError(
-                    f"{IMAGE_FORMS}, got {given.dtype} of shape {tuple(given.shape)}"
-                )
-            check_range(given, self._checked)
+            return {"drawn": draw_for_one(self.row())}
+        for image in images:
+            self._check(image)
         is_video = isinstance(first, tv_tensors.Video)
         n_images = math.prod(first.shape[: -4 if is_video else -3])
-        if is_video or is_annotated:
+        if is_video or len(images) < len(flat_inputs):
             if n_images > 1:
                 raise TypeError(
                     "videos and annotations must be for a single draw, got"
@@ -226,54 +159,55 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
                 )
         elif n_images != 1 or first.device.type != "cpu":
             means, spread = self._row_on(first.device)
-            return {
-                "tensor_draw": draw_with_trace(
-                    self.schedule.space, means, n_images, spread=spread
-                )[0]
-            }
-        return {"one_draw": draw_for_one(self._row_on(None))}
+            sample, _ = draw_with_trace(
+                self.schedule.space, means, n_images, spread=spread
+            )
+            return {"sample": sample}
+        return {"drawn": draw_for_one(self.row())}
+
+    def _check(self, image: Tensor) -> None:
+        """Raise TypeError for a tensor that is no image, and SettingsError for floats
+        that do not lie in [0, 1].
+        """
+        channels = (1, 3, len(self.schedule.fill))
+        is_image = image.ndim >= 3 and image.shape[-3] in channels
+        is_number = image.dtype == torch.uint8 or image.is_floating_point()
+        if not (is_image and is_number):
+            raise TypeError(
+                f"{self.image_forms}, got {image.dtype} of shape {tuple(image.shape)}"
+            )
+        check_range(image, self._checked)
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        if isinstance(inpt, ANNOTATIONS):
-            return moved(inpt, params["one_draw"], self.mask_fill)
-        if isinstance(inpt, Tensor):
+        if isinstance(inpt, tv_tensors.Mask):
+            check_masks_hold(self.mask_fill, inpt.dtype)
+        if isinstance(inpt, np.ndarray):
+            planes = np.atleast_3d(inpt).transpose(2, 0, 1)
+            images = torch.from_numpy(np.array(planes, order="C"))[None]
+            fill = fill_for(images, self.schedule.fill)
+            (planes,) = apply_to_all(params["drawn"], images, fill).numpy()
+            return np.stack([*planes], axis=-1).reshape(inpt.shape)
+        if isinstance(inpt, Tensor) and not isinstance(inpt, ANNOTATIONS):
             images = _to_batch(inpt)
             fill = fill_for(images, self.schedule.fill)
-            if "tensor_draw" in params:
-                result = apply_operations(
-                    self.schedule.space, params["tensor_draw"], images, fill
-                )
+            if "sample" in params:
+                sample = params["sample"]
+                result = apply_operations(self.schedule.space, sample, images, fill)
             else:
-                result = apply_to_all(params["one_draw"], images, fill)
+                result = apply_to_all(params["drawn"], images, fill)
             return tv_tensors.wrap(result.to(inpt.dtype).reshape(inpt.shape), like=inpt)
-        if isinstance(inpt, np.ndarray):
-            images = torch.from_numpy(
-                np.array(np.atleast_3d(inpt).transpose(2, 0, 1), order="C")
-            )[None]
-            (planes,) = apply_to_all(
-                params["one_draw"], images, fill_for(images, self.schedule.fill)
-            ).numpy()
-            return np.stack([*planes], axis=-1).reshape(inpt.shape)
-        if inpt.mode not in ("L", "RGB"):
-            # PIL's convert() would clip levels of more than 8 bits to 255.
-            raise TypeError(f"{IMAGE_FORMS}, got {inpt.mode}")
-        return apply_to_pil(
-            params["one_draw"], inpt, color_for(len(inpt.mode), self.schedule.fill)
-        )
+        return super().transform(inpt, params)
 
-    # The names in torchvision before 0.21.
-    _get_params, _transform = make_params, transform
-
-    def _row_on(self, device: torch.device | None) -> Any:
-        """The current policy, float32: mean values and spread (n,) on a device, for
-        None a PlainRow. It is cached.
+    def _row_on(self, device: torch.device) -> tuple[Tensor, Tensor | None]:
+        """The current policy on a device, float32: values with mean probabilities and
+        spread (n,), None for 0. It is cached.
         """
         if self._cached[0] != self.position:
             self._cached = (self.position, {})
         position, rows = self._cached
         if device not in rows:
-            spread = self.schedule.spread_at(position)
             space = self.schedule.space
+            spread = self.schedule.spread_at(position)
             values = torch.tensor(
                 self.schedule.values_at(position), dtype=torch.float32, device=device
             )
@@ -283,18 +217,16 @@ class PolicyTransform(FollowsSchedule, v2.Transform):  # type: ignore[misc]
                 if spread.any()
                 else None
             )
-            if device is None:
-                rows[device] = plain_row(space, values, around)
-            else:
-                rows[device] = mean_probabilities(space, values, around), around
-        return rows[device]
+            rows[device] = mean_probabilities(space, values, around), around
+        means, around = rows[device]
+        return means, around
 
 
-def _to_batch(given: Tensor) -> Tensor:
+def _to_batch(images: Tensor) -> Tensor:
     """Reshape images (..., C, H, W) to (B, C, H, W), uint8, float32 or float64 in [0,
     1].
     """
-    pixels = given.as_subclass(Tensor)
+    pixels = images.as_subclass(Tensor)
     # Without pixels, -1 could mean any number of images.
     pixels = pixels.reshape(math.prod(pixels.shape[:-3]), *pixels.shape[-3:])
     if pixels.dtype == torch.uint8:

@@ -20,7 +20,7 @@ from torchvision.transforms import v2
 
 import hba
 from hba.operations import STAGED
-from hba.policy.annotations import KEYPOINTS, moved
+from hba.policy.annotations import KEYPOINTS, move_annotation
 from hba.policy.module import Policy
 from hba.policy.player import OpSample
 from hba.policy.space import SearchSpace
@@ -171,7 +171,7 @@ def test_keypoints_move_as_those_of_hba_s_transform() -> None:
                 if slot >= 0
             ]
             given = tv_tensors.KeyPoints(points + 0.5, canvas_size=(HEIGHT, WIDTH))
-            expected = moved(given, one) - 0.5
+            expected = move_annotation(given, one) - 0.5
             # torchvision's are cut off at the border.
             inside = (
                 (expected > 0) & (expected < torch.tensor([WIDTH - 1, HEIGHT - 1]))
@@ -244,7 +244,7 @@ def test_operations_are_pil_s_but_for_the_rounding_of_enhancers_and_means() -> N
             magnitude = float(
                 np.float32(sum(operation.magnitude_range or (0.0, 0.0)) * 0.4)
             )
-            found = module.OPERATIONS[operation.name](
+            found = module.OPERATIONS[operation.name].compute(
                 batch,
                 torch.tensor([magnitude]),
                 torch.tensor([10.0, 20.0, 30.0]) / 255,

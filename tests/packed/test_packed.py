@@ -22,10 +22,10 @@ from torchvision.transforms.v2 import functional as TF
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
 from hba.operations.apply import apply_steps
+from hba.operations.on_pil import apply_to_pil
 from hba.packed import (
     apply_to_all,
     apply_to_images,
-    apply_to_pil,
     images as packed_images,
 )
 from hba.packed.program import Program, code_of, compiled

@@ -5,16 +5,16 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from plain_rows import plain_row
 from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
 from hba.operations.apply import color_for, fill_for
-from hba.packed import apply_to_pil
+from hba.operations.on_pil import apply_to_pil
 from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
 from hba.policy.player import OpSample, draw_for_one
-from hba.policy.single_image import plain_row
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from plain_rows import plain_row
 from torch import Tensor
 
 from hba.algorithms.scores import AugmentedBatch, expected_score
@@ -10,7 +11,6 @@ from hba.operations import OPERATIONS, STAGED
 from hba.packed import apply_to_all
 from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
 from hba.policy.player import draw_for_one
-from hba.policy.single_image import plain_row
 from hba.policy.space import SearchSpace
 
 N_IMAGES = 10_000

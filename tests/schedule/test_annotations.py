@@ -18,8 +18,9 @@ from torchvision.transforms.v2 import functional as TF
 import hba
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, STAGED, Operation
-from hba.packed import apply_to_all, apply_to_pil
-from hba.policy.annotations import KEYPOINTS, moved
+from hba.operations.on_pil import apply_to_pil
+from hba.packed import apply_to_all
+from hba.policy.annotations import KEYPOINTS, move_annotation
 from hba.policy.player import OpSample
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
@@ -105,9 +106,9 @@ def test_flips_turns_and_crops_move_annotations_as_torchvision_does() -> None:
         for given in (
             boxes(),
             *keypoints(),
-            *([mask] if one.operation.stage == "symmetry" else []),
+            *([mask] if STAGED[one.operation.name].stage == "symmetry" else []),
         ):
-            found = moved(given, [one])
+            found = move_annotation(given, [one])
             expected = reference(given)
             if isinstance(given, KEYPOINTS) and one.operation.name.endswith("Flip"):
                 expected = expected + torch.tensor(
@@ -124,7 +125,7 @@ def test_flips_turns_and_crops_move_annotations_as_torchvision_does() -> None:
         torch.tensor([[3.0, 5.0, 20.0, 17.0]]), format="XYXY", canvas_size=(40, 40)
     )
     for times, at in ((90, 0.1), (270, 0.9)):
-        found = moved(square, [OpSample(STAGED["QuarterTurn"], 0.0, (at,))])
+        found = move_annotation(square, [OpSample(STAGED["QuarterTurn"], 0.0, (at,))])
         assert torch.allclose(found, TF.rotate(square, times)), times
 
 
@@ -144,18 +145,20 @@ def test_distortions_keep_annotations_on_the_image(
         ).tolist()
         one = [OpSample(STAGED[name], largest, (*uniforms, 0.5))]
         levels = apply_to_all(one, picture[None], torch.zeros(3))[0, 0]
-        mask = moved(tv_tensors.Mask(picture[0].byte()), one).as_subclass(Tensor)
+        mask = move_annotation(tv_tensors.Mask(picture[0].byte()), one).as_subclass(
+            Tensor
+        )
         assert ((levels > 0.5) != mask.bool()).sum() <= 1
         rows, columns = torch.nonzero(mask, as_tuple=True)
         around = torch.stack(
             [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
         )
         assert (
-            moved(boxes(numbers=[[28.0, 16.0, 33.0, 21.0]]), one)[0] - around
+            move_annotation(boxes(numbers=[[28.0, 16.0, 33.0, 21.0]]), one)[0] - around
         ).abs().max() < error
         for points in keypoints([[30.5, 18.5]]):
             middle = torch.stack([columns.float().mean(), rows.float().mean()]) + 0.5
-            assert (moved(points, one)[0] - middle).abs().max() < error
+            assert (move_annotation(points, one)[0] - middle).abs().max() < error
     space = SearchSpace((STAGED[name],), count_probabilities=(1.0,))
     schedule = Schedule(space, np.array([[1.0, largest]]), (0.0, 0.0, 0.0))
     image, mask = schedule.transform()(
@@ -169,7 +172,7 @@ def test_boxes_and_keypoints_move_as_in_torchvision() -> None:
         magnitude = sign * MAGNITUDES[name]
         reference = torchvision_s(name, magnitude)
         for given in (boxes(), boxes("XYWH"), boxes("CXCYWH"), *keypoints()):
-            found = moved(given, [drawn(name, magnitude)])
+            found = move_annotation(given, [drawn(name, magnitude)])
             expected = reference(given)
             assert type(found) is type(given)
             assert found.canvas_size == SIZE
@@ -195,7 +198,7 @@ def test_a_mask_moves_as_pil_moves_the_same_picture() -> None:
         expected = torch.from_numpy(np.array(apply_to_pil(what, picture, (0.0,)))).to(
             dtype
         )
-        found = moved(mask, what)
+        found = move_annotation(mask, what)
         assert (type(found), found.dtype) == (tv_tensors.Mask, dtype)
         assert torch.equal(found.as_subclass(Tensor), expected)
 
@@ -211,7 +214,7 @@ def test_uncovered_pixels_of_a_mask_are_filled_as_torchvision_fills_them(
     mask = tv_tensors.Mask(torch.randint(1, 20, shape).to(dtype))
     shift = OpSample(OPERATIONS["TranslateX"], 5 / SIZE[1], ())
     expected = TF.affine(mask, 0.0, [-5, 0], 1.0, [0.0, 0.0], fill=255)
-    assert torch.equal(moved(mask, [shift], 255), expected)
+    assert torch.equal(move_annotation(mask, [shift], 255), expected)
     for name, uniforms in (
         ("Rotate", ()),
         ("Perspective", (0.9,) * 8),
@@ -219,13 +222,13 @@ def test_uncovered_pixels_of_a_mask_are_filled_as_torchvision_fills_them(
     ):
         largest = {"Rotate": 30.0, "Perspective": 0.5, "Elastic": 0.1}[name]
         one = OpSample({**OPERATIONS, **STAGED}[name], largest, uniforms)
-        black = moved(mask, [one])
-        filled = moved(mask, [one], 255)
+        black = move_annotation(mask, [one])
+        filled = move_annotation(mask, [one], 255)
         assert filled.dtype == dtype
         assert torch.equal(filled == 255, black == 0), name
         assert torch.equal(filled[filled != 255], black[black != 0]), name
     cutout = OpSample(OPERATIONS["Cutout"], 0.2, (0.5, 0.5))
-    assert torch.equal(moved(mask, [cutout], 255), mask)
+    assert torch.equal(move_annotation(mask, [cutout], 255), mask)
 
 
 def test_a_mask_fill_that_the_mask_cannot_hold_is_refused() -> None:
@@ -246,7 +249,9 @@ def test_a_mask_fill_that_the_mask_cannot_hold_is_refused() -> None:
 
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
 def test_a_policy_moves_masks_of_a_batch_with_their_images(interpolation: str) -> None:
-    """Each mask as `moved` moves it by its image's draw; without a move, it stays."""
+    """Each mask as `move_annotation` moves it by its image's draw; without a move, it
+    stays.
+    """
     schedule = geometric_schedule(interpolation)
     policy = schedule.policy(0, mask_fill=255)
     images = torch.rand(8, 3, *SIZE)
@@ -269,7 +274,9 @@ def test_a_policy_moves_masks_of_a_batch_with_their_images(interpolation: str) -
             for slot, size, at in rows
             if slot >= 0
         ]
-        expected = moved(tv_tensors.Mask(mask), steps, 255).as_subclass(Tensor)
+        expected = move_annotation(tv_tensors.Mask(mask), steps, 255).as_subclass(
+            Tensor
+        )
         assert torch.equal(new_masks[number], expected)
     assert torch.equal(policy.replay_masks(masks[:, None], sample)[:, 0], new_masks)
     for wrong in (masks[:4], masks[0]):
@@ -370,6 +377,18 @@ def test_all_frames_of_a_video_get_one_draw() -> None:
     assert not torch.equal(video[0].as_subclass(Tensor), frame)
 
 
+def test_annotations_pass_a_schedule_that_also_mixes_batches() -> None:
+    space = SearchSpace(
+        (STAGED["HorizontalFlip"], STAGED["Mixup"]), count_probabilities=(1.0,)
+    )
+    schedule = Schedule(space, np.array([[1.0, 1.0, 0.2]]))
+    picture = spot(30, 18)
+    _, mask = schedule.transform()(picture, tv_tensors.Mask(picture[0]))
+    assert torch.equal(mask.as_subclass(Tensor), picture[0].flip(1))
+    _, masks = schedule.policy(0)(picture[None] / 255, masks=picture[None, 0])
+    assert torch.equal(masks[0], picture[0].flip(1))
+
+
 def test_boxes_of_whole_numbers_are_rounded_at_the_end() -> None:
     """Not before they are converted, nor before what is outside of the image is cut
     off.
@@ -377,13 +396,17 @@ def test_boxes_of_whole_numbers_are_rounded_at_the_end() -> None:
     given = tv_tensors.BoundingBoxes(
         torch.tensor([[10, 10, 5, 5]]), format="CXCYWH", canvas_size=SIZE
     )
-    assert moved(given, [drawn("TranslateY", 2 / SIZE[0])]).tolist() == [[10, 8, 5, 5]]
+    assert move_annotation(given, [drawn("TranslateY", 2 / SIZE[0])]).tolist() == [
+        [10, 8, 5, 5]
+    ]
     small = tv_tensors.BoundingBoxes(
         torch.tensor([[3, 5, 20, 17]], dtype=torch.uint8),
         format="XYXY",
         canvas_size=SIZE,
     )
-    assert moved(small, [drawn("TranslateX", 14 / SIZE[1])]).tolist() == [[0, 5, 6, 17]]
+    assert move_annotation(small, [drawn("TranslateX", 14 / SIZE[1])]).tolist() == [
+        [0, 5, 6, 17]
+    ]
 
 
 def test_what_does_not_belong_to_the_image_is_refused() -> None:

@@ -1,0 +1,133 @@
+"""Draws, for each image of a batch, which slots act on it and with which random
+numbers.
+
+hba's policies on batches and files for kornia use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from hba.utils.tensors import whole_numbers
+
+# Exported files contain the rest of this module.
+
+
+class SlotDraw(NamedTuple):
+    """The slots of B images in S steps: one for each slot before the walk, those of the
+    walk, and one for each slot after it.
+
+    Attributes:
+        slots: (B, S), also of steps that do nothing.
+        applied: Whether the slot of a step acts, bool (B, S).
+        negated: Whether its magnitude is negated, bool (B, S).
+        positions: Random numbers in [0, 1), (B, S, P).
+        visited: Which of all slots each image has visited, bool (B, n_slots). Slots of
+            the walk are visited in random order until K have fired, all others always.
+        fires: Which of all slots would fire, bool (B, n_slots).
+        limit: K, (B, 1).
+    """
+
+    slots: Tensor
+    applied: Tensor
+    negated: Tensor
+    positions: Tensor
+    visited: Tensor
+    fires: Tensor
+    limit: Tensor
+
+
+def draw_slots(
+    probabilities: Tensor,
+    limits: Tensor,
+    signed: Tensor,
+    walk: slice,
+    n_uniforms: tuple[int, int],
+    batch_size: int,
+    generator: torch.Generator | None = None,
+) -> SlotDraw:
+    """Draw K for each image, then visit the slots of the walk in random order; the
+    first K that fire are applied in that order. Every other slot fires independently.
+
+    Args:
+        probabilities: Of all slots, (n_slots,) or (B, n_slots).
+        limits: Probabilities that K is below 1, 2, ..., (max_count,) or (B, max_count).
+        signed: Which slots have a sign, bool (n_slots,).
+        walk: The slots of the walk.
+        n_uniforms: Random numbers of a step of the walk, and of another step.
+        batch_size: B.
+        generator: Of the device of the tensors; None is torch's default one.
+    """
+    device = probabilities.device
+    n_slots = len(signed)
+    n_walk = walk.stop - walk.start
+    n_others = n_slots - n_walk
+    n_steps = limits.shape[-1]
+    n_numbers, n_other_numbers = n_uniforms
+
+    def uniform(*shape: int) -> Tensor:
+        return random_numbers(torch.rand, generator, batch_size, *shape, device=device)
+
+    fires = uniform(n_walk) < probabilities[..., walk]
+    # Random keys put the slots in a uniformly random order; slots that do not fire come
+    # last.
+    place = uniform(n_walk)
+    key = torch.where(fires, place, 2.0)
+    keys, slots = key.topk(n_steps, dim=1, largest=False, sorted=True)
+    reached = keys <= 1
+    limit = (uniform(1) >= limits).sum(dim=1, keepdim=True)
+    applied = reached & (whole_numbers(n_steps, torch.int64, device) < limit)
+    negated = signed[walk][slots] & (uniform(n_steps) < 0.5)
+    positions = uniform(n_steps, n_numbers)
+    # Visiting ends at the K-th slot that fires: at once for K = 0, never if fewer fire.
+    last = torch.cat([keys.new_full((batch_size, 1), -1.0), keys], dim=1).gather(
+        1, limit
+    )
+    visited = place <= last
+    if not n_others:
+        return SlotDraw(slots, applied, negated, positions, visited, fires, limit)
+    other_slots = without_walk(whole_numbers(n_slots, torch.int64, device), walk)
+    other_slots = other_slots.expand(batch_size, -1)
+    other_fires = uniform(n_others) < without_walk(probabilities, walk)
+    other_positions = uniform(n_others, n_other_numbers)
+
+    def around(of_others: Tensor, of_walk: Tensor) -> Tensor:
+        first = walk.start
+        return torch.cat([of_others[:, :first], of_walk, of_others[:, first:]], dim=1)
+
+    widest = max(n_numbers, n_other_numbers)
+    return SlotDraw(
+        slots=around(other_slots, slots + walk.start),
+        applied=around(other_fires, applied),
+        negated=around(torch.zeros_like(other_fires), negated),
+        positions=around(
+            pad(other_positions, (0, widest - n_other_numbers)),
+            pad(positions, (0, widest - n_numbers)),
+        ),
+        visited=around(other_slots >= 0, visited),
+        fires=around(other_fires, fires),
+        limit=limit,
+    )
+
+
+def without_walk(values: Tensor, walk: slice) -> Tensor:
+    """Values (..., n_slots) of the slots that are not on the walk."""
+    return torch.cat([values[..., : walk.start], values[..., walk.stop :]], dim=-1)
+
+
+def random_numbers(
+    make: Callable[..., Tensor],
+    generator: torch.Generator | None,
+    *shape: int,
+    **options: Any,
+) -> Tensor:
+    """Random numbers for all images, by torch.rand or torch.randn."""
+    # A compiler refuses the generator argument, even if it is None.
+    if generator is None:
+        return make(*shape, **options)
+    return make(*shape, generator=generator, **options)
