@@ -298,8 +298,8 @@ def _numbers_of_others(fires: Floats) -> Floats:
     numbers = np.zeros((n_slots, n_slots))
     numbers[:, :1] = 1.0
     for slot, chance in enumerate(fires):
-        own = np.full((n_slots, 1), chance)
-        own[slot] = 0.0
-        numbers[:, 1:] = numbers[:, 1:] * (1 - own) + numbers[:, :-1] * own
-        numbers[:, :1] *= 1 - own
+        chances = np.full((n_slots, 1), chance)
+        chances[slot] = 0.0
+        numbers[:, 1:] = numbers[:, 1:] * (1 - chances) + numbers[:, :-1] * chances
+        numbers[:, :1] *= 1 - chances
     return numbers

@@ -129,9 +129,9 @@ class Policy(nn.Module):
         # None draws faster than zeros, and takes fewer random numbers.
         around = spread if spread is not None and spread.any() else None
         means = None if around is None else mean_probabilities(space, values, around)
-        for name, one in (("values", values), ("spread", around), ("_means", means)):
+        for name, buffer in (("values", values), ("spread", around), ("_means", means)):
             # A module with a policy can load its checkpoint before it has the policy.
-            self.register_buffer(name, one, persistent=False)
+            self.register_buffer(name, buffer, persistent=False)
         self._checked: set[torch.device] = set()
         # If the host knows which operations are never used, they are not computed.
         self.candidates: Candidates = None
@@ -215,7 +215,9 @@ class Policy(nn.Module):
             ):
                 return augmented(images)
             # A graph reads values where they were when it was recorded.
-            values = tuple((one.data_ptr(), one.shape) for one in self.buffers())
+            values = tuple(
+                (buffer.data_ptr(), buffer.shape) for buffer in self.buffers()
+            )
             key = values, self.fill, str(self.candidates)
             return self._graphs_on(images.device).run(key, augmented, images).clone()
 

@@ -102,11 +102,13 @@ class SearchSpace:
     always: bool = False
 
     def __post_init__(self) -> None:
-        in_order = sorted(self.operations, key=lambda one: STAGES.index(one.stage))
+        in_order = sorted(
+            self.operations, key=lambda operation: STAGES.index(operation.stage)
+        )
         object.__setattr__(self, "operations", tuple(in_order))
-        operations = [one.name for one in self.operations]
+        operations = [operation.name for operation in self.operations]
         counts = self.count_probabilities
-        names = operations + [one.name for one in self.regularizers]
+        names = operations + [regularizer.name for regularizer in self.regularizers]
         if not names:
             raise SettingsError("operations must be at least one, got none")
         if len({*names}) < len(names):
@@ -116,7 +118,8 @@ class SearchSpace:
         if self.copies < 1:
             raise SettingsError(f"copies must be at least 1, got {self.copies}")
         # Comparisons with NaN are false.
-        if not (all(0 <= one <= 1 for one in counts) and abs(sum(counts) - 1) <= 1e-6):
+        are_shares = all(0 <= share <= 1 for share in counts)
+        if not (are_shares and abs(sum(counts) - 1) <= 1e-6):
             raise SettingsError(
                 f"count_probabilities must be >= 0 and sum to 1, got {counts}"
             )
@@ -145,7 +148,7 @@ class SearchSpace:
     def __repr__(self) -> str:
         """One line: the first operations, and the sizes."""
         names = [
-            first_of([one.name for one in each])
+            first_of([entry.name for entry in each])
             for each in (self.operations, self.regularizers)
             if each
         ]
@@ -157,12 +160,16 @@ class SearchSpace:
     @property
     def walk(self) -> tuple[Operation, ...]:
         """The operations of the walk, of which an image gets at most K."""
-        return tuple(one for one in self.operations if one.stage == WALK)
+        return tuple(
+            operation for operation in self.operations if operation.stage == WALK
+        )
 
     @property
     def mixing(self) -> tuple[Operation, ...]:
         """The operations on batches and their labels, such as Mixup."""
-        return tuple(one for one in self.operations if one.stage == MIXING)
+        return tuple(
+            operation for operation in self.operations if operation.stage == MIXING
+        )
 
     @property
     def on_images(self) -> tuple[Operation, ...]:
@@ -186,30 +193,30 @@ class SearchSpace:
         """Those of operations and regularizers, which may be yours."""
         from hba.regularization.groups import find_regularizer
 
-        of_regularizers = [
-            find_regularizer(name).function
-            for name in {one.group for one in self.regularizers}
-        ]
+        groups = {regularizer.group for regularizer in self.regularizers}
+        of_operations = [operation.function for operation in self.operations]
+        of_regularizers = [find_regularizer(name).function for name in groups]
         return [
-            one
-            for one in (*(one.function for one in self.operations), *of_regularizers)
-            if one is not None
+            function
+            for function in (*of_operations, *of_regularizers)
+            if function is not None
         ]
 
     @functools.cached_property
     def walk_slots(self) -> slice:
         first = sum(
-            STAGES.index(one.stage) < STAGES.index(WALK) for one in self.operations
+            STAGES.index(operation.stage) < STAGES.index(WALK)
+            for operation in self.operations
         )
         return slice(first, first + len(self.walk) * self.copies)
 
     @functools.cached_property
     def steps(self) -> tuple[tuple[int, ...], ...]:
         """Numbers of the operations that can act in each step of a sample."""
-        found: list[tuple[int, ...]] = [(slot.number,) for slot in self.slots]
+        of_steps: list[tuple[int, ...]] = [(slot.number,) for slot in self.slots]
         walk = dict.fromkeys(slot.number for slot in self.slots[self.walk_slots])
-        found[self.walk_slots] = [tuple(walk)] * self.max_count
-        return tuple(found)
+        of_steps[self.walk_slots] = [tuple(walk)] * self.max_count
+        return tuple(of_steps)
 
     def candidates(self, rows: Any) -> tuple[tuple[int, ...], ...]:
         """`steps` without operations whose probability is 0 in all rows (..., n), which
@@ -218,7 +225,7 @@ class SearchSpace:
         is_used = (rows > 0).reshape(-1, self.n).any(0).tolist()
         used = {slot.operation.name for slot in self.slots if is_used[slot.probability]}
         return tuple(
-            tuple(one for one in step if self.operations[one].name in used)
+            tuple(number for number in step if self.operations[number].name in used)
             for step in self.steps
         )
 
@@ -227,11 +234,13 @@ class SearchSpace:
         """How many random numbers to draw for a step of the walk, and for any other
         operation.
         """
-        walk, others = (
-            [one.n_uniforms for one in self.operations if (one.stage == WALK) == is_on]
-            for is_on in (1, 0)
-        )
-        return max(2, *walk, 0), max(2, *others, 0)
+        numbers = [operation.n_uniforms for operation in self.walk]
+        other_numbers = [
+            operation.n_uniforms
+            for operation in self.operations
+            if operation.stage != WALK
+        ]
+        return max([2, *numbers]), max([2, *other_numbers])
 
     @property
     def max_count(self) -> int:
@@ -288,7 +297,10 @@ class SearchSpace:
                 f"count.{k}.probability": (0.0, 1.0)
                 for k in range(1, self.max_count + 1)
             }
-        return columns | {one.name: (one.low, one.high) for one in self.regularizers}
+        return columns | {
+            regularizer.name: (regularizer.low, regularizer.high)
+            for regularizer in self.regularizers
+        }
 
     def prefixes(self, operation: Operation) -> tuple[str, ...]:
         """The beginning of the names of the operation's columns, for each copy."""
@@ -358,7 +370,7 @@ class SearchSpace:
             neginf=-LARGEST_LOGIT, posinf=LARGEST_LOGIT
         )
         logits[self.n_of_policy :] = torch.tensor(
-            [one.initial_logit for one in self.regularizers]
+            [regularizer.initial_logit for regularizer in self.regularizers]
         )
         return logits
 
@@ -370,16 +382,16 @@ class SearchSpace:
         column_of = {name: column for column, name in enumerate(self.names)}
         return tuple(
             Slot(
-                one,
+                operation,
                 column_of[f"{prefix}.probability"],
                 column_of.get(f"{prefix}.magnitude"),
                 copy,
                 number,
                 prefix,
             )
-            for number, one in enumerate(self.operations)
-            for copy, prefix in enumerate(self.prefixes(one))
-            if one.stage != MIXING
+            for number, operation in enumerate(self.operations)
+            for copy, prefix in enumerate(self.prefixes(operation))
+            if operation.stage != MIXING
         )
 
     @device_constant
@@ -408,7 +420,9 @@ class SearchSpace:
         """
         import torch
 
-        of_regularizers = [one.scale == "log" for one in self.regularizers]
+        of_regularizers = [
+            regularizer.scale == "log" for regularizer in self.regularizers
+        ]
         if not any(of_regularizers):
             return None
         is_log = torch.tensor(

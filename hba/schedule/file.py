@@ -177,15 +177,15 @@ def _operation_entry(operation: Operation) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def reading(path: Path, kind: str = "schedule") -> Iterator[None]:
+def reading(path: Path, content: str = "schedule") -> Iterator[None]:
     """Raise errors in a file or its content as a ScheduleError that names the file.
-    kind: what it should contain.
+    content: what it should contain.
     """
     try:
         yield
     except MALFORMED as error:
         raise ScheduleError(
-            f"{path} cannot be read as a {kind}: {problem_of(error)}"
+            f"{path} cannot be read as a {content}: {problem_of(error)}"
         ) from None
 
 

@@ -110,21 +110,21 @@ def fitted_schedule(
     Operations that hba lacks are left out. Ranges are hba's, or wider if the policy
     needs it. Raises ScheduleError if the policy has none of hba's operations.
     """
-    total = math.fsum(one.weight for one in policy)
-    wanted: dict[str, float] = defaultdict(float)
+    total = math.fsum(sub_policy.weight for sub_policy in policy)
+    rate_of: dict[str, float] = defaultdict(float)
     by_magnitude: dict[str, dict[float | None, float]] = defaultdict(
         lambda: defaultdict(float)
     )
-    for one in policy:
-        for choice in itertools.chain(*one.steps):
-            if (rate := one.weight / total * choice.chance) > 0:
-                wanted[choice.operation] += rate
+    for sub_policy in policy:
+        for choice in itertools.chain(*sub_policy.steps):
+            if (rate := sub_policy.weight / total * choice.chance) > 0:
+                rate_of[choice.operation] += rate
                 by_magnitude[choice.operation][choice.magnitude] += rate
-    rates = {name: wanted[name] for name in OPERATIONS if name in wanted}
+    rates = {name: rate_of[name] for name in OPERATIONS if name in rate_of}
     if not rates:
         raise ScheduleError(
             "the policy applies none of hba's operations, but"
-            f" {', '.join(wanted) or 'nothing'}"
+            f" {', '.join(rate_of) or 'nothing'}"
         )
     weighted = [
         np.array(sorted(by_magnitude[name].items(), reverse=True), dtype=float).T
@@ -154,7 +154,7 @@ def fitted_schedule(
             )
     reached = np.array([1.0, *fit.reached])
     values[-space.max_count :] = reached[1:] / reached[:-1]
-    ranges = {one.name: one.magnitude_range for one in operations}
+    ranges = {operation.name: operation.magnitude_range for operation in operations}
     provenance = {
         **origin,
         "sub_policies": len(policy),
@@ -164,8 +164,8 @@ def fitted_schedule(
             np.abs(fit.rates.reshape(-1, COPIES).sum(axis=1) - of_operations).max()
         ),
         "left_out": {
-            name: rate / sum(wanted.values())
-            for name, rate in wanted.items()
+            name: rate / sum(rate_of.values())
+            for name, rate in rate_of.items()
             if name not in rates
         },
         "widened": {
@@ -196,40 +196,38 @@ def at_least(policy: Sequence[SubPolicy]) -> Floats:
     """N: probabilities that an image gets at least 1, 2, ... of hba's operations, up to
     the largest possible number.
     """
-    total = math.fsum(one.weight for one in policy)
-    numbers = np.zeros(max(len(one.steps) for one in policy) + 1)
-    for one in policy:
+    total = math.fsum(sub_policy.weight for sub_policy in policy)
+    numbers = np.zeros(max(len(sub_policy.steps) for sub_policy in policy) + 1)
+    for sub_policy in policy:
         chances = (
             math.fsum(
                 choice.chance for choice in step if choice.operation in OPERATIONS
             )
-            for step in one.steps
+            for step in sub_policy.steps
         )
-        of_one = poisson_binomial(min(1.0, chance) for chance in chances)
-        numbers[: len(of_one)] += one.weight / total * of_one
+        of_policy = poisson_binomial(min(1.0, chance) for chance in chances)
+        numbers[: len(of_policy)] += sub_policy.weight / total * of_policy
     numbers = numbers[: np.flatnonzero(numbers > 0)[-1] + 1]
     return np.minimum(np.cumsum(numbers[::-1])[::-1][1:], 1.0)
 
 
-def fitted(wanted: Floats, at_least: Floats) -> Fit:
-    """Fit p and T. wanted: w. at_least: N, at most 1 and not increasing; S is at most
+def fitted(goal: Floats, at_least: Floats) -> Fit:
+    """Fit p and T. goal: w. at_least: N, at most 1 and not increasing; S is at most
     n_slots.
     """
     fits = []
     for top in TOPS:
-        probabilities = top * wanted / wanted.max()
+        probabilities = top * goal / goal.max()
         for _ in range(N_ROUNDS):
             fired = np.cumsum(poisson_binomial(probabilities)[::-1])[::-1][
                 1 : len(at_least) + 1
             ]
             reached = np.minimum.accumulate(np.minimum(1.0, at_least / fired))
             rates = applied(probabilities, 1 - reached).sum(axis=0)
-            fit = Fit(
-                probabilities, reached, rates, float(np.abs(rates - wanted).max())
-            )
+            fit = Fit(probabilities, reached, rates, float(np.abs(rates - goal).max()))
             if fit.error < TOLERANCE:
                 return fit
-            moved = probabilities * wanted / np.maximum(rates, np.finfo(float).tiny)
+            moved = probabilities * goal / np.maximum(rates, np.finfo(float).tiny)
             probabilities = np.minimum(1.0, top * moved / moved.max())
         fits.append(fit)
     return min(fits, key=lambda fit: fit.error)
@@ -241,8 +239,8 @@ def halves(rates: Floats) -> tuple[Floats, Floats]:
     """
     before = np.concatenate([[0.0], np.cumsum(rates)[:-1]])
     first = np.minimum(rates, np.maximum(0.0, math.fsum(rates) / 2 - before))
-    others = rates - first
-    return first, others if others.any() else first
+    second = rates - first
+    return first, second if second.any() else first
 
 
 def spread_of(
@@ -265,14 +263,14 @@ def spread_of(
 
     def center(s: float) -> float:
         """The l for which the mean is m, in (0, 1)."""
-        found = (
+        place = (
             logit(m)
             if s == 0
             else brentq(
                 lambda at: _moments(at, s)[0] - m, -_FARTHEST, _FARTHEST, xtol=1e-9
             )
         )
-        return float(found)
+        return float(place)
 
     def excess(s: float) -> float:
         return _moments(center(s), s)[1] - v
@@ -288,7 +286,7 @@ def spread_of(
 def _moments(center: float, spread: float) -> tuple[float, float]:
     """Mean and standard deviation of sigmoid(center + spread eps)."""
     nodes, shares = (
-        one.numpy() for one in quadrature(torch.float64, torch.device("cpu"))
+        values.numpy() for values in quadrature(torch.float64, torch.device("cpu"))
     )
     places = expit(center + spread * nodes)
     mean = shares @ places

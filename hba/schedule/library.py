@@ -47,12 +47,12 @@ def shipped_schedules() -> list[dict[str, Any]]:
     """Name, epochs, provenance and card of each shipped schedule from its files,
     without checks or PyTorch.
     """
-    found = []
+    entries = []
     for name in policy_names():
         schedule, card = (
             json.loads(file.read_text("utf-8")) for file in files_of(name)
         )
-        found.append(
+        entries.append(
             {
                 "name": name,
                 "epochs": schedule["epochs"],
@@ -60,7 +60,7 @@ def shipped_schedules() -> list[dict[str, Any]]:
                 "card": card,
             }
         )
-    return found
+    return entries
 
 
 def files_of(name: str) -> tuple[Traversable, Traversable]:
@@ -90,12 +90,12 @@ def of_several_seeds(folder: Path) -> str | None:
     """Advice for a folder that is no run but contains searches of several seeds; None
     for any other folder.
     """
-    found = seed_folders(folder)
-    if not found:
+    runs = seed_folders(folder)
+    if not runs:
         return None
     return (
         f"{folder} holds searches of several seeds; name one of them, such as"
-        f" {found[min(found)]}"
+        f" {runs[min(runs)]}"
     )
 
 

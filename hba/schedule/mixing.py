@@ -48,10 +48,10 @@ class Mixing:
     cutmix_alpha: float | Tensor = 1.0
 
     def __post_init__(self) -> None:
-        for name, given in vars(self).items():
+        for name, value in vars(self).items():
             most = 1.0 if name.endswith("probability") else LARGEST_ALPHA
-            if not isinstance(given, Tensor) and not 0 <= given <= most:
-                raise SettingsError(f"{name} must lie in [0, {most:g}], got {given!r}")
+            if not isinstance(value, Tensor) and not 0 <= value <= most:
+                raise SettingsError(f"{name} must lie in [0, {most:g}], got {value!r}")
 
     @staticmethod
     def of(space: SearchSpace, row: Sequence[float] | np.ndarray | Tensor) -> "Mixing":
@@ -107,8 +107,8 @@ class BatchTransform(FollowsSchedule, nn.Module):
             alpha=alpha, num_classes=len(images)
         )
         images, shares = mix(images, torch.arange(len(images), device=images.device))
-        own = shares.diagonal()[:, None].to(targets)
-        return images, targets.roll(1, 0) * (1 - own) + targets * own
+        own_shares = shares.diagonal()[:, None].to(targets)
+        return images, targets.roll(1, 0) * (1 - own_shares) + targets * own_shares
 
     def _soft(self, labels: Tensor, images: Tensor) -> Tensor:
         """The labels as floats (B, n_classes)."""

@@ -75,7 +75,7 @@ def panels(schedule: Schedule) -> list[Panel]:
     )
     x = np.array(epochs) + 1
     bands = band(rows) if rows.spread.any() else ()
-    found = []
+    drawn_panels = []
     for operation in used_operations(schedule):
         ends = [
             (
@@ -92,7 +92,7 @@ def panels(schedule: Schedule) -> list[Panel]:
                 ("magnitude", f"{operation.unit or 'magnitude'} {_from_to(copies)}")
             )
         stage = operation.stage if rows.space.has_stages else ""
-        found.append(
+        drawn_panels.append(
             Panel(
                 operation.name,
                 ends,
@@ -100,17 +100,17 @@ def panels(schedule: Schedule) -> list[Panel]:
                 stage,
             )
         )
-    for one in summarize_regularizers(rows):
-        values = _from_to(np.array(one.values)[:, None])
-        words = f"{values} {one.hyperparameter.unit or ''}".rstrip()
-        found.append(
+    for summary in summarize_regularizers(rows):
+        values = _from_to(np.array(summary.values)[:, None])
+        words = f"{values} {summary.hyperparameter.unit or ''}".rstrip()
+        drawn_panels.append(
             Panel(
-                one.hyperparameter.name,
+                summary.hyperparameter.name,
                 [("regularizer", words)],
-                partial(_draw_regularizer, x, one),
+                partial(_draw_regularizer, x, summary),
             )
         )
-    return found
+    return drawn_panels
 
 
 def _from_to(copies: np.ndarray, form: str = ".3g") -> str:
@@ -123,19 +123,19 @@ def draw_schedule(schedule: Schedule, path: Path) -> None:
     """Draw all panels of a schedule into one PNG file."""
     from matplotlib.figure import Figure
 
-    found = panels(schedule)
-    n_columns = max(FEWEST_COLUMNS, min(MOST_COLUMNS, len(found)))
-    n_rows = -(-len(found) // n_columns)
+    all_panels = panels(schedule)
+    n_columns = max(FEWEST_COLUMNS, min(MOST_COLUMNS, len(all_panels)))
+    n_rows = -(-len(all_panels) // n_columns)
     figure = Figure(figsize=(3.1 * n_columns, 2.2 * n_rows + 0.6), layout="constrained")
     axes = figure.subplots(n_rows, n_columns, squeeze=False, sharex=True).flatten()
-    for panel, place in zip(found, axes, strict=False):
+    for panel, place in zip(all_panels, axes, strict=False):
         place.set_title(
             panel.name + (f" ({panel.stage})" if panel.stage else ""), fontsize=10
         )
         panel.draw(place)
-    for place in axes[len(found) :]:
+    for place in axes[len(all_panels) :]:
         place.axis("off")
-    for place in axes[max(0, len(found) - n_columns) : len(found)]:
+    for place in axes[max(0, len(all_panels) - n_columns) : len(all_panels)]:
         place.tick_params(labelbottom=True)
     figure.supxlabel("epoch")
     found_on = schedule.provenance.get("dataset")
@@ -171,40 +171,46 @@ def _draw_operation(
     if operation.magnitude_range is not None:
         low, high = sorted(operation.magnitude_range)
         axes_of["magnitude"] = (panel.twinx(), low, high)
-    for kind, (axes, low, high) in axes_of.items():
+    for quantity, (axes, low, high) in axes_of.items():
         margin = 0.02 * (high - low) or 0.5
         axes.set_ylim(low - margin, high + margin)
-        axes.tick_params(axis="y", labelcolor=COLORS[kind])
-        if kind == "magnitude":
+        axes.tick_params(axis="y", labelcolor=COLORS[quantity])
+        if quantity == "magnitude":
             axes.set_ylabel(
                 (operation.unit or "").replace(", ", ",\n"),
-                color=COLORS[kind],
+                color=COLORS[quantity],
                 fontsize=8,
             )
         for below, above in zip(
-            *(copies_of(end, operation, kind).T for end in bands), strict=True
+            *(copies_of(end, operation, quantity).T for end in bands), strict=True
         ):
             axes.fill_between(
-                x, below, above, color=COLORS[kind], alpha=0.15, linewidth=0
+                x, below, above, color=COLORS[quantity], alpha=0.15, linewidth=0
             )
         for curve, style in zip(
-            copies_of(rows, operation, kind).T,
+            copies_of(rows, operation, quantity).T,
             itertools.cycle(COPY_STYLES),
             strict=False,
         ):
-            axes.plot(x, curve, style, color=COLORS[kind], marker=SINGLE.get(len(x)))
+            axes.plot(
+                x, curve, style, color=COLORS[quantity], marker=SINGLE.get(len(x))
+            )
 
 
 def _draw_regularizer(
     x: np.ndarray, summary: RegularizerSummary, panel: "Axes"
 ) -> None:
-    one = summary.hyperparameter
-    margin = 0.0 if one.scale == "log" else 0.02 * (one.high - one.low)
-    if one.scale == "log":
+    hyperparameter = summary.hyperparameter
+    margin = (
+        0.0
+        if hyperparameter.scale == "log"
+        else 0.02 * (hyperparameter.high - hyperparameter.low)
+    )
+    if hyperparameter.scale == "log":
         panel.set_yscale("log")
         panel.yaxis.set_major_formatter("{x:g}")
-    panel.set_ylim(one.low - margin, one.high + margin)
-    panel.set_ylabel(one.unit or "", fontsize=8)
+    panel.set_ylim(hyperparameter.low - margin, hyperparameter.high + margin)
+    panel.set_ylabel(hyperparameter.unit or "", fontsize=8)
     panel.plot(
         x, summary.values, color=COLORS["regularizer"], marker=SINGLE.get(len(x))
     )
@@ -233,9 +239,9 @@ def draw_augmented(
     places = iter(figure.subplots(len(images), n_copies + 1, squeeze=False).flatten())
     rows = augmented_copies(schedule, images, epoch=epoch, n_copies=n_copies, seed=seed)
     for image, copies in zip(images, rows, strict=True):
-        for one, made_by in ((image / 255, "original"), *copies):
+        for copy, made_by in ((image / 255, "original"), *copies):
             place = next(places)
-            place.imshow(shown(one).permute(1, 2, 0).numpy(), interpolation="nearest")
+            place.imshow(shown(copy).permute(1, 2, 0).numpy(), interpolation="nearest")
             place.set_title(made_by, fontsize=7)
             place.axis("off")
     figure.suptitle(f"Policy of epoch {epoch + 1} of {schedule.epochs}", fontsize=10)
@@ -288,6 +294,8 @@ def described_draw(space: SearchSpace, draw: BatchSample, index: int) -> str:
         if slot >= 0
     ]
     return "\n".join(
-        one.name if one.magnitude_range is None else f"{one.name} {size:z.3g}"
-        for one, size in used
+        operation.name
+        if operation.magnitude_range is None
+        else f"{operation.name} {magnitude:z.3g}"
+        for operation, magnitude in used
     )

@@ -50,8 +50,12 @@ TIMM: Stages = {
     "Mixup": (0.5, 0.8),
     "CutMix": (1.0, 1.0),
 }
-TIMM_LEVEL, TIMM_DEVIATION, TIMM_MOST = 9.0, 0.5, 10.0
-"""m9, mstd0.5, and timm's largest level."""
+TIMM_LEVEL = 9.0
+"""The level m9."""
+TIMM_DEVIATION = 0.5
+"""The standard deviation mstd0.5 of levels."""
+TIMM_MOST = 10.0
+"""The largest level of timm."""
 _ENHANCED = (lambda level: 1 + 0.9 * level, lambda level: max(0.1, 1 - 0.9 * level))
 TIMM_MAGNITUDES: Mapping[str, tuple[Callable[[float], float], ...]] = {
     **dict.fromkeys(("AutoContrast", "Equalize", "Invert", "SolarizeAdd"), ()),
@@ -135,11 +139,11 @@ def _recipe(
     from hba.schedule.fit import fitted_schedule
     from hba.schedule.schedule import Schedule
 
-    operations = tuple(STAGED[one] for one in stages)
+    operations = tuple(STAGED[stage] for stage in stages)
     numbers = {
-        f"{one}.{kind}": number
-        for one, both in stages.items()
-        for kind, number in zip(KINDS, both, strict=True)
+        f"{stage}.{quantity}": number
+        for stage, pair in stages.items()
+        for quantity, number in zip(KINDS, pair, strict=True)
     }
     if not policy:
         space = SearchSpace(operations, count_probabilities=(1.0,))

@@ -59,10 +59,10 @@ class Schedule:
         low, high = np.sort(np.array(self.space.ranges), axis=1).T
         for row, column in np.argwhere(~((values >= low) & (values <= high))).tolist():
             place = f"values[{row}][{column}] ({self.space.names[column]})"
-            found = values[row, column]
+            value = values[row, column]
             raise ScheduleError(
                 f"{place} must lie in [{low[column]:g}, {high[column]:g}], got"
-                f" {found:g}"
+                f" {value:g}"
             )
         if not is_color(self.fill):
             raise ScheduleError(f"fill {COLOR_RULE}, got {list(self.fill)}")
@@ -201,7 +201,7 @@ class Schedule:
                 torch.tensor(rows[epoch], dtype=torch.float32)
                 for rows in (policy.values, policy.spread)
             )
-            found = Policy(
+            module = Policy(
                 policy.space,
                 values,
                 self.fill,
@@ -210,8 +210,8 @@ class Schedule:
                 graph=graph,
                 compiled=compiled,
             )
-        found.candidates = policy.space.candidates(policy.values)
-        return found
+        module.candidates = policy.space.candidates(policy.values)
+        return module
 
     def regularization(self, epoch: int) -> dict[str, float]:
         """Values of the regularizers in an epoch, counted from 0, by name in natural
@@ -221,8 +221,8 @@ class Schedule:
         row = self.values[self._checked(epoch), self.space.n_of_policy :].tolist()
         tuned = zip(self.space.regularizers, row, strict=True)
         return {
-            one.name: float(round(value)) if one.whole else value
-            for one, value in tuned
+            regularizer.name: float(round(value)) if regularizer.whole else value
+            for regularizer, value in tuned
         }
 
     def without_regularizers(self) -> "Schedule":
@@ -255,12 +255,20 @@ class Schedule:
         """The schedule without some operations outside the walk, such as "Mixup";
         ScheduleError for other names.
         """
-        others = [one.name for one in self.space.operations if one.stage != WALK]
+        removable = [
+            operation.name
+            for operation in self.space.operations
+            if operation.stage != WALK
+        ]
         for name in names:
-            if name not in others:
-                raise ScheduleError(unknown("operation outside the walk", name, others))
+            if name not in removable:
+                raise ScheduleError(
+                    unknown("operation outside the walk", name, removable)
+                )
         operations = tuple(
-            one for one in self.space.operations if one.name not in names
+            operation
+            for operation in self.space.operations
+            if operation.name not in names
         )
         kept = [
             column
@@ -306,7 +314,9 @@ class Schedule:
         if not self.space.regularizers:
             return self
         policy = self.without_regularizers()
-        names = first_of([one.name for one in self.space.regularizers], 8)
+        names = first_of(
+            [regularizer.name for regularizer in self.space.regularizers], 8
+        )
         remedy = (
             "get their values by schedule.regularization(epoch);"
             " schedule.without_regularizers() does not warn"
@@ -339,16 +349,18 @@ def _on_scales(
     """
     columns = [
         column
-        for column, one in enumerate(space.regularizers, space.n_of_policy)
-        if one.scale == "log"
+        for column, regularizer in enumerate(space.regularizers, space.n_of_policy)
+        if regularizer.scale == "log"
     ]
-    found = function(rows)
+    result = function(rows)
     if columns:
-        own = rows[:, columns]
-        found[..., columns] = np.clip(
-            np.exp(function(np.log(own))), own.min(axis=0), own.max(axis=0)
+        log_rows = rows[:, columns]
+        result[..., columns] = np.clip(
+            np.exp(function(np.log(log_rows))),
+            log_rows.min(axis=0),
+            log_rows.max(axis=0),
         )
-    return found
+    return result
 
 
 def _mean(rows: np.ndarray) -> np.ndarray:
@@ -358,19 +370,20 @@ def _mean(rows: np.ndarray) -> np.ndarray:
     return np.clip(rows.mean(axis=0), rows.min(axis=0), rows.max(axis=0))[None]
 
 
-def _spread(space: SearchSpace, given: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _spread(space: SearchSpace, numbers: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The spread as an array of the shape of values (epochs, n), with 0 for
     regularizers.
     """
     try:
         spread = np.broadcast_to(
-            np.asarray(given, dtype=np.float64), values.shape
+            np.asarray(numbers, dtype=np.float64), values.shape
         ).copy()
     except ValueError:
         raise ScheduleError(
-            f"spread must be a number or of shape {values.shape}, got {np.shape(given)}"
+            f"spread must be a number or of shape {values.shape}, got"
+            f" {np.shape(numbers)}"
         ) from None
-    if np.ndim(given) == 0 or np.shape(given)[-1] != space.n:
+    if np.ndim(numbers) == 0 or np.shape(numbers)[-1] != space.n:
         # One number for all hyperparameters.
         spread[:, space.n_of_policy :] = 0
     if (

@@ -94,18 +94,23 @@ def key_epochs(schedule: Schedule) -> tuple[int, ...]:
     return tuple(sorted({0, schedule.epochs // 2, schedule.epochs - 1}))
 
 
-def copies_of(schedule: Schedule, operation: Operation, kind: str) -> np.ndarray:
-    """The columns of all copies, (epochs, copies); kind is probability or magnitude."""
-    names = [f"{prefix}.{kind}" for prefix in schedule.space.prefixes(operation)]
+def copies_of(schedule: Schedule, operation: Operation, quantity: str) -> np.ndarray:
+    """The columns of all copies, (epochs, copies); quantity is probability or
+    magnitude.
+    """
+    names = [f"{prefix}.{quantity}" for prefix in schedule.space.prefixes(operation)]
     return schedule.values[:, [schedule.space.names.index(name) for name in names]]
 
 
 def used_operations(schedule: Schedule) -> list[Operation]:
     """The operations that are applied in some epoch; all if none is."""
     operations = schedule.space.operations
-    return [
-        one for one in operations if copies_of(schedule, one, "probability").any()
-    ] or [*operations]
+    used = [
+        operation
+        for operation in operations
+        if copies_of(schedule, operation, "probability").any()
+    ]
+    return used or [*operations]
 
 
 def band(schedule: Schedule) -> tuple[Schedule, Schedule]:
@@ -114,7 +119,7 @@ def band(schedule: Schedule) -> tuple[Schedule, Schedule]:
     spread = torch.tensor(schedule.spread)
     logits = schedule.space.encode(values)
     moved = (schedule.space.decode(logits + sign * spread) for sign in (-1, 1))
-    below, above = (values.where(spread == 0, one).numpy() for one in moved)
+    below, above = (values.where(spread == 0, end).numpy() for end in moved)
     return dataclasses.replace(schedule, values=below), dataclasses.replace(
         schedule, values=above
     )
@@ -143,7 +148,7 @@ def changes(schedule: Schedule, epoch: int) -> list[OperationSummary]:
 
 def _summarized(schedule: Schedule, values: np.ndarray) -> list[OperationSummary]:
     rows = dataclasses.replace(schedule, values=values, spread=np.zeros(()))
-    found = []
+    summaries = []
     for operation in schedule.space.operations:
         probability = copies_of(rows, operation, "probability")
         strength = probability
@@ -167,8 +172,8 @@ def _summarized(schedule: Schedule, values: np.ndarray) -> list[OperationSummary
             strength = probability * np.vectorize(operation.strength)(copies)
         mean = tuple(probability.mean(axis=1).tolist())
         strengths = tuple(strength.mean(axis=1).tolist())
-        found.append(OperationSummary(operation, mean, magnitude, strengths, shown))
-    return found
+        summaries.append(OperationSummary(operation, mean, magnitude, strengths, shown))
+    return summaries
 
 
 def start_logits(schedule: Schedule) -> Tensor | None:
@@ -178,22 +183,22 @@ def start_logits(schedule: Schedule) -> Tensor | None:
     settings: Any = schedule.provenance.get("settings")
     try:
         if (start := settings.get("init_from")) is not None:
-            found = of_row(schedule.space, start["values"])
+            logits = of_row(schedule.space, start["values"])
         elif settings.get("init") == "randaugment":
-            found = randaugment(schedule.space)
+            logits = randaugment(schedule.space)
         elif (
             fraction := number_of(settings.get("initial_fraction"), 0, 1)
         ) is not None:
-            found = schedule.space.initial(fraction)
+            logits = schedule.space.initial(fraction)
         else:
             return None
-        found = started(schedule.space, found, settings.get("start"))
+        logits = started(schedule.space, logits, settings.get("start"))
         if getattr(SPACES.get(settings.get("space")), "always", False):
             is_searched = dataclasses.replace(schedule.space, always=True).is_searched(
-                found.device
+                logits.device
             )
-            found = found.where(is_searched, torch.inf)
-        return found
+            logits = logits.where(is_searched, torch.inf)
+        return logits
     except (SettingsError, AttributeError, KeyError, TypeError, ValueError):
         # Any program may have written the provenance.
         return None
@@ -219,19 +224,23 @@ def reach(schedule: Schedule, epoch: int) -> Reach:
     limits = [0.0, *count_limits(space, means).tolist(), 1.0]
     chances = [after - before for before, after in itertools.pairwise(limits)]
     shares = {}
-    for one in (one for one in space.operations if one.stage != WALK):
+    for operation in space.operations:
+        if operation.stage == WALK:
+            continue
         # A batch is mixed without spread.
-        row = values if one.stage == MIXING else means
-        shares[one.name] = float(row[space.names.index(f"{one.name}.probability")])
+        row = values if operation.stage == MIXING else means
+        shares[operation.name] = float(
+            row[space.names.index(f"{operation.name}.probability")]
+        )
     if {"Mixup", "CutMix"} <= shares.keys():
         # CutMix mixes a batch only if Mixup does not.
         shares["CutMix"] *= 1 - shares["Mixup"]
     for number, operation in enumerate(space.walk):
         first = number * copies
         end = (number + 1) * copies
-        others = fires[:first] + fires[end:]
+        other_fires = fires[:first] + fires[end:]
         shares[operation.name] = 1 - _missed(
-            chances, poisson_binomial(fires[first:end]), poisson_binomial(others)
+            chances, poisson_binomial(fires[first:end]), poisson_binomial(other_fires)
         )
     # All slots that fire are applied, but at most K.
     numbers = [0.0] * len(chances)
@@ -241,16 +250,16 @@ def reach(schedule: Schedule, epoch: int) -> Reach:
     return Reach(shares, tuple(numbers))
 
 
-def _missed(chances: list[float], own: Floats, others: Floats) -> float:
+def _missed(chances: list[float], own_numbers: Floats, other_numbers: Floats) -> float:
     """The probability that no copy of an operation is applied."""
     return sum(
         chance
         * p_own
-        * p_others
+        * p_other
         * (math.comb(m, count) / math.comb(f + m, count) if f + m >= count else f == 0)
         for count, chance in enumerate(chances)
-        for f, p_own in enumerate(own)
-        for m, p_others in enumerate(others)
+        for f, p_own in enumerate(own_numbers)
+        for m, p_other in enumerate(other_numbers)
     )
 
 
@@ -264,11 +273,11 @@ def summarize_regularizers(schedule: Schedule) -> tuple[RegularizerSummary, ...]
     return tuple(
         # Six digits hide the rounding of a single-precision logit.
         RegularizerSummary(
-            one,
+            regularizer,
             float(f"{begun[column]:.6g}"),
             tuple(schedule.values[:, column].tolist()),
         )
-        for column, one in enumerate(space.regularizers, space.n_of_policy)
+        for column, regularizer in enumerate(space.regularizers, space.n_of_policy)
     )
 
 
@@ -289,6 +298,6 @@ def left_out(space: SearchSpace) -> str:
     find their values.
     """
     return (
-        f"{first_of([one.name for one in space.regularizers], 8)};"
+        f"{first_of([regularizer.name for regularizer in space.regularizers], 8)};"
         " schedule.regularization(epoch) has their values"
     )

@@ -94,7 +94,8 @@ def _choices(
     """
     if name == "Identity":
         return
-    (magnitudes, has_sign), operation = table[name], OPERATIONS[name]
+    magnitudes, has_sign = table[name]
+    operation = OPERATIONS[name]
     if operation.magnitude_range is None or number is None:
         yield Choice(name, chance)
         return
