@@ -181,10 +181,9 @@ def fixed_point(
     f: float = 0.0,
 ) -> list[int]:
     """Fixed-point coefficients for one image, as in geometric.Maps."""
+    x0 = c + a / 2 + b / 2
+    y0 = f + d / 2 + e / 2
     if (a, b, d, e) == (1, 0, 0, 1):
-        x0 = math.floor(c + a / 2)
-        y0 = math.floor(f + e / 2)
-    else:
-        x0 = c + a / 2 + b / 2
-        y0 = f + d / 2 + e / 2
+        x0 = math.floor(x0)
+        y0 = math.floor(y0)
     return [math.floor(value * ONE + 0.5) for value in (a, b, x0, d, e, y0)]
