@@ -205,6 +205,7 @@ def plan_run(arguments: Arguments, say: Callable[[str], None]) -> AutoRecord:
     request = TrainingRequest(
         summary,
         left / trainings_of(extent, n_jobs),
+        budget,
         device,
         max(1, n_threads // n_jobs),
         settings_of_size(values, arguments.network, summary),

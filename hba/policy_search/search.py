@@ -187,7 +187,7 @@ def settings_in_time(
     trainings = config.algorithm.cost(n_jobs)
     fixed = {**settings, **({} if config.algorithm.can_be_fast else {"fast": False})}
     request = TrainingRequest(
-        seen, seconds / trainings, device, max(1, n_threads // n_jobs), fixed
+        seen, seconds / trainings, seconds, device, max(1, n_threads // n_jobs), fixed
     )
     is_pretrained = (
         "model" in fixed and source_of_weights(fixed.get("pretrained")) is not None

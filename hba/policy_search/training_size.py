@@ -31,7 +31,7 @@ from hba.models.timm_networks import (
     timm_config,
 )
 from hba.policy_search.timing import Rung, StepTimer
-from hba.utils.text import counted
+from hba.utils.text import counted, duration
 
 SMALL = ("wrn-10-1", "wrn-10-2", "wrn-16-2", "wrn-40-2", "wrn-28-10")
 """Networks for images of up to LARGEST_SMALL pixels, from the fastest to the slowest.
@@ -113,6 +113,8 @@ class TrainingRequest:
     """The images."""
     seconds: float
     """Seconds of one training."""
+    budget: float
+    """Seconds of the run, which the user gives."""
     device: torch.device
     """The device."""
     n_threads: int
@@ -199,7 +201,7 @@ def training_size(request: TrainingRequest) -> TrainingSize:
     bounds = EpochBounds(FEWEST_EPOCHS, MOST_EPOCHS, EPOCHS_OF_PART)
     fitted = _fit(request, cost, bounds)
     if isinstance(fitted, float):
-        raise too_short(fitted)
+        raise too_short(request, fitted)
     return _size(request, timer, chosen, fitted, reason)
 
 
@@ -234,9 +236,14 @@ def fine_tuning_sizes(
         return sizes
     times = min(attempt.times for attempt in attempts)
     problems = [attempt.problem for attempt in attempts if attempt.problem is not None]
-    if times == math.inf and problems and isinstance(problems[-1], SettingsError):
-        raise problems[-1]
-    raise too_short(times)
+    if times == math.inf:
+        if isinstance(problems[-1], SettingsError):
+            raise problems[-1]
+        raise SettingsError(
+            f"a training step needs more memory than {request.device} has; set a"
+            " smaller image_size or batch_size"
+        )
+    raise too_short(request, times)
 
 
 @dataclass
@@ -378,14 +385,17 @@ def ways_to_fine_tune(
     return [*dict.fromkeys(choices)]
 
 
-def too_short(times: float) -> SettingsError:
+def too_short(request: TrainingRequest, times: float) -> SettingsError:
     """The error for a budget that is too short.
 
     Args:
+        request: What the training is chosen for.
         times: How many times as long the budget has to be.
     """
+    enough = duration(math.ceil(times * request.budget))
     return SettingsError(
-        f"the budget is too short for one training; give one {times:.1f} times as long"
+        f"a budget of {duration(request.budget)} is too short for one training, as fast"
+        f" as this machine is now; give about {enough}"
     )
 
 

@@ -57,7 +57,7 @@ def choose_training(
     }
     monkeypatch.setattr(StepTimer, "seconds", lambda self, rung: costs[rung])
     monkeypatch.setattr(StepTimer, "gain", lambda self, rung: 1.0)
-    request = TrainingRequest(seen, seconds, CPU, 1, settings)
+    request = TrainingRequest(seen, seconds, seconds, CPU, 1, settings)
     return {**settings, **training_size(request).settings}
 
 
@@ -148,7 +148,7 @@ def choose_fine_tuning(
         StepTimer, "seconds", lambda self, rung: 0.01 * (rung.side / 48) ** 2
     )
     monkeypatch.setattr(StepTimer, "gain", lambda self, rung: 1.0)
-    request = TrainingRequest(look(side, n_images), seconds, CPU, 1, settings)
+    request = TrainingRequest(look(side, n_images), seconds, seconds, CPU, 1, settings)
     return fine_tuning_sizes(["efficientnet-lite0"], request)
 
 
@@ -189,7 +189,7 @@ def test_a_network_that_takes_one_size_only_gets_it(
 
     monkeypatch.setattr(StepTimer, "seconds", seconds)
     monkeypatch.setattr(StepTimer, "gain", lambda self, rung: 1.0)
-    request = TrainingRequest(look(64), 100.0, CPU, 1, {})
+    request = TrainingRequest(look(64), 100.0, 100.0, CPU, 1, {})
     candidates = fine_tuning_sizes(["efficientnet-lite0"], request)
     assert {candidate.settings["image_size"] for candidate in candidates} == {96}
     with pytest.raises(SettingsError, match="cannot take"):
@@ -210,7 +210,7 @@ def test_small_images_get_the_size_of_a_network_that_takes_no_other(
     monkeypatch.setattr(StepTimer, "gain", lambda self, rung: 1.0)
     # timm says of the first that it takes one size only, and not of the second.
     for model in ("timm:vit_tiny_patch16_224", "efficientnet-lite0"):
-        request = TrainingRequest(look(32), 1000.0, CPU, 1, {})
+        request = TrainingRequest(look(32), 1000.0, 1000.0, CPU, 1, {})
         candidates = fine_tuning_sizes([model], request)
         assert {candidate.settings["image_size"] for candidate in candidates} == {224}
 
