@@ -1,5 +1,7 @@
 """Weights of small networks of timm, written by the tests that start from them."""
 
+import copy
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,11 @@ def pretrained(
     n_classes: int = CLASSES_THERE, seed: int = 9, name: str = NAME
 ) -> nn.Module:
     """A network whose running statistics are no longer those of a new one."""
+    return copy.deepcopy(_pretrained(n_classes, seed, name))
+
+
+@functools.cache
+def _pretrained(n_classes: int, seed: int, name: str) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network: nn.Module = timm.create_model(name, num_classes=n_classes)

@@ -14,14 +14,14 @@ def layers(kernel: int) -> tuple[nn.Conv2d, nn.Conv2d]:
     """PyTorch's layer, and the same as a SmallMapConv2d, in double precision."""
     torch.manual_seed(0)
     layer = nn.Conv2d(6, 6, kernel, padding=kernel // 2, groups=6, bias=False).double()
-    own = with_fast_small_maps(copy.deepcopy(layer))
-    assert isinstance(own, SmallMapConv2d)
-    return layer, own
+    fast_layer = with_fast_small_maps(copy.deepcopy(layer))
+    assert isinstance(fast_layer, SmallMapConv2d)
+    return layer, fast_layer
 
 
 def test_values_and_gradients_are_those_of_pytorch() -> None:
     for kernel, side in ((3, 2), (5, 2), (5, 3), (5, 8), (7, 4)):
-        found = []
+        results = []
         for layer in layers(kernel):
             maps = (
                 torch.arange(3 * 6 * side * side, dtype=torch.float64)
@@ -34,19 +34,18 @@ def test_values_and_gradients_are_those_of_pytorch() -> None:
             second = torch.autograd.grad(
                 first[0].pow(3).sum() + first[1].pow(3).sum(), (maps, layer.weight)
             )
-            found.append([value, *first, *second])
-        for one, other in zip(*found, strict=True):
-            torch.testing.assert_close(one, other)
+            results.append([value, *first, *second])
+        torch.testing.assert_close(*results)
 
 
 def test_forward_derivatives_and_several_networks_at_once_are_those_of_pytorch() -> (
     None
 ):
-    layer, own = layers(5)
+    layer, fast_layer = layers(5)
     maps = torch.arange(6 * 16, dtype=torch.float64).sin().view(1, 6, 4, 4)
     weight = layer.weight.detach()
     along = torch.arange(150, dtype=torch.float64).view(6, 1, 5, 5)
-    found = [
+    changes = [
         jvp(
             lambda w, at=at: functional_call(at, {"weight": w}, (maps,)),
             (weight,),
@@ -54,13 +53,13 @@ def test_forward_derivatives_and_several_networks_at_once_are_those_of_pytorch()
         )[1]
         for at in layers(5)
     ]
-    torch.testing.assert_close(*found)
+    torch.testing.assert_close(*changes)
     of_several = []
-    for one in (layer, own):
-        weights, _ = stack_module_state([one, copy.deepcopy(one)])
-        losses = vmap(lambda w, at=one: functional_call(at, w, (maps,)).square().sum())(
-            weights
-        )
+    for either in (layer, fast_layer):
+        weights, _ = stack_module_state([either, copy.deepcopy(either)])
+        losses = vmap(
+            lambda w, at=either: functional_call(at, w, (maps,)).square().sum()
+        )(weights)
         of_several.append(torch.autograd.grad(losses.sum(), weights["weight"])[0])
     torch.testing.assert_close(*of_several)
 

@@ -97,8 +97,8 @@ def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(SettingsError, match="unknown model") as raised:
         build_model(name, 3, seed=0)
     assert all(
-        known in str(raised.value)
-        for known in (repr(name), "wrn-28-10", "timm:<name>", *PATTERNS)
+        name_in_message in str(raised.value)
+        for name_in_message in (repr(name), "wrn-28-10", "timm:<name>", *PATTERNS)
     )
 
 
@@ -142,16 +142,16 @@ the input; 8, 16, 4 and 3 of the last ones (Delta-STN, 5.1 and 5.2).
 def test_dropout_stands_where_the_papers_have_it(name: str) -> None:
     with torch.device("meta"):
         network = find_model(name)(5)
-    found = {
+    dropouts = {
         site: layer
         for site, layer in network.named_modules()
         if isinstance(layer, DROPOUTS)
     }
-    assert list(found) == SITES[name]
-    assert {layer.p for layer in found.values()} == {0.0}
+    assert list(dropouts) == SITES[name]
+    assert {layer.p for layer in dropouts.values()} == {0.0}
     # Channels of Delta-STN's convolutions, single activations behind linear layers and
     # in wide ResNets.
     of_maps = nn.Dropout if name.startswith(("wrn", "mlp")) else nn.Dropout2d
-    assert [type(layer) for layer in found.values()] == [
-        nn.Dropout if "fc" in site else of_maps for site in found
+    assert [type(layer) for layer in dropouts.values()] == [
+        nn.Dropout if "fc" in site else of_maps for site in dropouts
     ]

@@ -4,6 +4,7 @@ where they cannot be had.
 
 import argparse
 import copy
+import io
 import pickle
 import re
 import threading
@@ -26,7 +27,9 @@ from pretrained_networks import (
     pretrained,
     weights_file,
 )
+from random_inputs import seeded
 from safetensors.torch import save_file
+from search_steps import assert_same
 from timm.utils.checkpoint_saver import CheckpointSaver
 from torch import nn
 
@@ -34,6 +37,7 @@ from hba.errors import SettingsError
 from hba.models import Start, build_model, find_model, hub, timm_networks
 from hba.models.hub import HubFile
 from hba.models.timm_networks import _read_from_timm, freeze, layout_of
+from hba.models.weight_files import find_names, read_state_dict
 
 
 def build(
@@ -59,27 +63,39 @@ def test_all_but_a_head_for_other_classes_is_from_the_file_and_the_head_from_the
     for content in (
         {"epoch": 3, "state_dict": weights},
         {"model": weights, "args": {"lr": 0.1}},
-        {f"module.{name}": one for name, one in weights.items()},
-        {name: one for name, one in weights.items() if "num_batches" not in name},
+        {f"module.{name}": weight for name, weight in weights.items()},
+        {name: weight for name, weight in weights.items() if "num_batches" not in name},
     ):
         torch.save(content, path)
         assert names_that_differ(build(path), first) == set(), list(content)[:2]
 
 
 def averaged(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {name: one + 1 for name, one in weights.items()}
+    return {name: weight + 1 for name, weight in weights.items()}
 
 
 def beside(prefix: str, weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Weights after a prefix, with a layer that the network does not have."""
     return {
-        **{f"{prefix}{name}": one for name, one in weights.items()},
+        **{f"{prefix}{name}": weight for name, weight in weights.items()},
         "projector.weight": torch.ones(2, 2),
     }
 
 
+SMALL = {"conv1.weight": torch.ones(2, 2), "fc.weight": torch.zeros(3, 2)}
+"""Weights of a network of two layers."""
+
+
+def read_small(content: Any) -> tuple[Mapping[str, torch.Tensor], str]:
+    """The weights of the small network in a checkpoint, and their key and prefix."""
+    file = io.BytesIO()
+    torch.save(content, file)
+    weights, key = read_state_dict("weights.pth", file.getvalue())
+    named = find_names(weights, [*SMALL], {"conv1", "fc"})
+    return named.weights, f"{key} {named.prefix}"
+
+
 def test_values_of_other_libraries_in_a_checkpoint_are_read(tmp_path: Path) -> None:
-    weights = pretrained().state_dict()
     values = {
         "model": NAME,
         "lr": np.float64(0.1),
@@ -87,63 +103,47 @@ def test_values_of_other_libraries_in_a_checkpoint_are_read(tmp_path: Path) -> N
         "seeds": np.arange(3),
         "size": torch.Size([3]),
     }
-    torch.save(
-        {"model": weights, "args": argparse.Namespace(**values), "best": np.float32(1)},
-        tmp_path / "own.pth",
-    )
-    optimizer = torch.optim.SGD(pretrained().parameters(), 0.1)
+    arguments = argparse.Namespace(**values)
+    content = {"model": SMALL, "args": arguments, "best": np.float32(1)}
+    assert_same(read_small(content)[0], SMALL)
+    layer = nn.Linear(2, 3)
+    optimizer = torch.optim.SGD(layer.parameters(), 0.1)
     saver = CheckpointSaver(
-        pretrained(),
-        optimizer,
-        args=argparse.Namespace(**values),
-        checkpoint_dir=str(tmp_path),
+        layer, optimizer, args=arguments, checkpoint_dir=str(tmp_path)
     )
     saver.save_checkpoint(0, 0.5)
-    for name in ("own.pth", "last.pth.tar"):
-        assert (
-            names_that_differ(build(tmp_path / name, CLASSES_THERE), pretrained())
-            == set()
-        ), name
+    saved = (tmp_path / "last.pth.tar").read_bytes()
+    assert_same(read_state_dict("last.pth.tar", saved)[0], layer.state_dict())
 
 
 @pytest.mark.parametrize(
     "prefix",
     ["_orig_mod.", "module._orig_mod.", "model.", "backbone.", "model.encoder."],
 )
-def test_prefixes_of_names_are_removed(tmp_path: Path, prefix: str) -> None:
-    torch.save(
-        {"state_dict": beside(prefix, pretrained().state_dict())},
-        tmp_path / "weights.pth",
-    )
-    assert (
-        names_that_differ(build(tmp_path / "weights.pth", CLASSES_THERE), pretrained())
-        == set()
-    )
+def test_prefixes_of_names_are_removed(prefix: str) -> None:
+    assert_same(read_small({"state_dict": beside(prefix, SMALL)})[0], SMALL)
 
 
 @pytest.mark.parametrize(
     "names",
     ["state_dict state_dict_ema", "model model_ema", "net ema", "model ema_model"],
 )
-def test_averaged_weights_are_taken_and_named(tmp_path: Path, names: str) -> None:
-    weights = pretrained().state_dict()
-    path = tmp_path / "weights.pth"
+def test_averaged_weights_are_taken_and_named(names: str) -> None:
     last, of_average = names.split()
-    wanted = pretrained()
-    wanted.load_state_dict(averaged(weights))
     in_keys = {
-        last: weights,
-        of_average: {f"module.{name}": one for name, one in averaged(weights).items()},
+        last: SMALL,
+        of_average: {
+            f"module.{name}": weight for name, weight in averaged(SMALL).items()
+        },
     }
     in_names = {
-        **beside(f"{last}.", weights),
-        **beside(f"{of_average}.module.", averaged(weights)),
+        **beside(f"{last}.", SMALL),
+        **beside(f"{of_average}.module.", averaged(SMALL)),
     }
     for content in (in_keys, in_names):
-        torch.save(content, path)
-        network = build(path, CLASSES_THERE)
-        assert names_that_differ(network, wanted) == set()
-        assert of_average in Start.of(MODEL, str(path)).note(network)
+        weights, place = read_small(content)
+        assert_same(weights, averaged(SMALL))
+        assert of_average in place
 
 
 def test_a_checkpoint_with_the_key_of_timm_s_averaged_weights_is_loaded_as_by_timm(
@@ -153,24 +153,24 @@ def test_a_checkpoint_with_the_key_of_timm_s_averaged_weights_is_loaded_as_by_ti
     path = tmp_path / "weights.pth"
     torch.save({"state_dict": weights, "state_dict_ema": averaged(weights)}, path)
     theirs = timm.create_model(NAME, num_classes=CLASSES_THERE, checkpoint_path=path)
-    assert names_that_differ(build(path, CLASSES_THERE), theirs) == set()
+    network = build(path, CLASSES_THERE)
+    assert names_that_differ(network, theirs) == set()
+    assert "state_dict_ema" in Start.of(MODEL, str(path)).note(network)
 
 
 def test_of_several_networks_none_is_chosen(tmp_path: Path) -> None:
-    weights = pretrained().state_dict()
-    for content in (
-        {"student": weights, "teacher": weights},
-        {**beside("query.", weights), **beside("key.", weights)},
-    ):
-        torch.save(content, tmp_path / "weights.pth")
-        with pytest.raises(SettingsError, match="several networks"):
-            build(tmp_path / "weights.pth")
+    with pytest.raises(ValueError, match="several networks"):
+        read_small({**beside("query.", SMALL), **beside("key.", SMALL)})
+    torch.save({"student": SMALL, "teacher": SMALL}, tmp_path / "weights.pth")
+    with pytest.raises(SettingsError, match="several networks"):
+        build(tmp_path / "weights.pth")
 
 
 def test_weights_of_a_deeper_network_are_refused(tmp_path: Path) -> None:
-    file = weights_file(tmp_path, pretrained(name="resnet34"))
+    deeper = timm.create_model(NAME, num_classes=3, layers=(2, 1, 1, 1))
+    file = weights_file(tmp_path, deeper)
     with pytest.raises(SettingsError, match="do not fit"):
-        build(file, model="timm:resnet18")
+        build(file)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("-inf")])
@@ -213,7 +213,7 @@ def test_positions_of_another_image_size_are_resampled_as_by_timm(
     weights = timm.create_model(VIT, num_classes=3, img_size=64).state_dict()
     torch.save(weights, tmp_path / "alone.pth")
     torch.save(
-        {f"{prefix}{name}": one for name, one in weights.items()},
+        {f"{prefix}{name}": weight for name, weight in weights.items()},
         tmp_path / "weights.pth",
     )
     source = {
@@ -244,7 +244,8 @@ def test_names_of_a_network_s_first_program_are_renamed_by_timm(tmp_path: Path) 
     theirs = timm.create_model("convnext_atto", num_classes=3)
     file = tmp_path / "weights.pth"
     weights = {
-        name_in_first_program(name): one for name, one in theirs.state_dict().items()
+        name_in_first_program(name): weight
+        for name, weight in theirs.state_dict().items()
     }
     assert "stages.0.0.dwconv.weight" in weights
     torch.save({"model": weights}, file)
@@ -339,7 +340,7 @@ def test_a_download_ends_after_its_time_and_tells_why_it_fails(
 def test_a_download_that_fails_is_told_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    said = list[str]()
+    messages = list[str]()
 
     def interrupt(*command: object, **settings: object) -> None:
         raise TimeoutError("too slow")
@@ -348,8 +349,8 @@ def test_a_download_that_fails_is_told_in_one_line(
     monkeypatch.setattr(timm_networks, "size_on_hub", lambda file: 20_000_000)
     monkeypatch.setattr(timm_networks, "download", interrupt)
     with pytest.raises(SettingsError, match="HF_HUB_OFFLINE=1"):
-        timm_networks.download_weights(MODEL, said.append, 1.0)
-    assert "20 MB" in said[0]
+        timm_networks.download_weights(MODEL, messages.append, 1.0)
+    assert "20 MB" in messages[0]
 
 
 class Trap:
@@ -408,10 +409,10 @@ def test_timm_s_own_weights_are_taken_as_timm_gives_them(
         asked.append((name, pretrained))
         network = create(name, **settings)
         if pretrained:
-            network.load_state_dict(given.state_dict())
+            network.load_state_dict(timm_s.state_dict())
         return network
 
-    given = create(NAME)
+    timm_s = create(NAME)
     _read_from_timm.cache_clear()
     monkeypatch.setattr(timm_networks, "download_weights", lambda model, say: None)
     monkeypatch.setattr(timm, "create_model", download)
@@ -419,10 +420,10 @@ def test_timm_s_own_weights_are_taken_as_timm_gives_them(
         f"{MODEL}.c3_in1k", 3, 0, 32, Start.of(f"{MODEL}.c3_in1k", "timm")
     )
     assert (f"{NAME}.c3_in1k", True) in asked
-    assert names_that_differ(network, given) == HEAD
+    assert names_that_differ(network, timm_s) == HEAD
     hashes = {Start.of(MODEL, "timm").sha256 for _ in range(2)}
     with torch.no_grad():
-        given.get_parameter("conv1.0.weight")[0, 0, 0, 0] += 1
+        timm_s.get_parameter("conv1.0.weight")[0, 0, 0, 0] += 1
     assert len(hashes) == 1
     _read_from_timm.cache_clear()
     assert Start.of(MODEL, "timm").sha256 not in hashes
@@ -440,8 +441,8 @@ def test_the_first_groups_of_a_resnet_are_its_stem_and_its_stages() -> None:
         network = pretrained()
         freeze(network, what, ("fc",))
         trains = {
-            (name.split(".")[0], one.requires_grad)
-            for name, one in network.named_parameters()
+            (name.split(".")[0], weight.requires_grad)
+            for name, weight in network.named_parameters()
         }
         assert trains == {
             (stage, number >= n_frozen) for number, stage in enumerate(stages)
@@ -456,20 +457,20 @@ def trained(network: nn.Module) -> dict[str, torch.Tensor]:
     )
     for step in range(3):
         network.train()
-        images = torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(step))
+        images = torch.rand(4, 3, 32, 32, generator=seeded(step))
         F.cross_entropy(network(images), torch.tensor([0, 1, 2, 3])).backward()
         optimizer.step()
     return {
-        name: one
-        for name, one in network.state_dict().items()
-        if not torch.equal(one, before[name])
+        name: value
+        for name, value in network.state_dict().items()
+        if not torch.equal(value, before[name])
     }
 
 
 @pytest.mark.parametrize("name", ["resnet10t", "mobilenetv3_small_050"])
 def test_training_moves_neither_frozen_weights_nor_their_statistics(name: str) -> None:
     network = pretrained(name=name)
-    (head,) = (part for part in ("fc", "classifier") if hasattr(network, part))
+    (head,) = (layer for layer in ("fc", "classifier") if hasattr(network, layer))
     freeze(network, "all-but-head", (head,))
     # A copy is frozen like its original: searches and evaluations make them.
     assert set(trained(copy.deepcopy(network))) == {f"{head}.weight", f"{head}.bias"}

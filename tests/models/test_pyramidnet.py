@@ -4,6 +4,7 @@ image.
 
 import pytest
 import torch
+from random_inputs import seeded
 from torch import Tensor
 
 from hba.models import build_model, find_model
@@ -57,7 +58,7 @@ FEW = 6
 
 
 def randn(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+    return torch.randn(*shape, generator=seeded(seed))
 
 
 class WatchedBlock:
@@ -99,11 +100,11 @@ def test_branches_and_gradients_are_added_in_proportions_of_each_image() -> None
     to_a, to_b = torch.autograd.grad(residual, (a, b), incoming)
     alpha = proportion(residual, a, b).detach()
     beta = (to_a * incoming).flatten(1).sum(1) / incoming.square().flatten(1).sum(1)
-    for one in (alpha, beta):
-        assert bool(((one > 0) & (one < 1)).all())
-        assert len({round(float(value), 4) for value in one}) == FEW
+    for factors in (alpha, beta):
+        assert bool(((factors > 0) & (factors < 1)).all())
+        assert len({round(float(value), 4) for value in factors}) == FEW
     assert float((beta - alpha).abs().min()) > 1e-3
-    alpha, beta = (one[:, None, None, None] for one in (alpha, beta))
+    alpha, beta = (factors[:, None, None, None] for factors in (alpha, beta))
     torch.testing.assert_close(residual, alpha * a + (1 - alpha) * b)
     torch.testing.assert_close(to_a, beta * incoming)
     torch.testing.assert_close(to_b, (1 - beta) * incoming)

@@ -5,6 +5,7 @@ one.
 import pytest
 import torch
 import torch.nn.functional as F
+from random_inputs import seeded
 from torch import Tensor, nn
 
 from hba.models import build_model, find_model
@@ -41,7 +42,7 @@ def test_alexnet_has_as_many_parameters_as_the_authors() -> None:
 
 
 def images(size: int = 32, n: int = 3) -> Tensor:
-    return torch.rand(n, 3, size, size, generator=torch.Generator().manual_seed(1))
+    return torch.rand(n, 3, size, size, generator=seeded(1))
 
 
 def halved(x: Tensor) -> Tensor:

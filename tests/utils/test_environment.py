@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from search_problems import small_data, small_settings
 from torch import Tensor
 
 import hba
@@ -109,9 +110,8 @@ def test_progress_is_silent_without_a_terminal_and_calls_your_callback(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     callback = Noting()
-    settings: dict[str, Any] = {"epochs": 2, "model": "wrn-10-1", "device": "cpu"}
     assert not hba.search(
-        "digits", progress=True, callback=callback, **settings
+        small_data(), progress=True, callback=callback, **small_settings()
     ).finished
     assert callback.n_steps == 3
     assert capfd.readouterr() == ("", "")

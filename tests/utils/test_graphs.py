@@ -16,10 +16,11 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from random_inputs import seeded
 from recorded_steps import TracingRecorder, tracing_graphs
 from search_problems import WithDropout, small_config, small_data, small_settings
 from search_steps import algorithm_of, assert_same, begun
-from small_trainings import EPOCHS, STEPS, tiny_data
+from small_trainings import EPOCHS, N_TRAIN, tiny_data
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim import Optimizer
@@ -163,7 +164,7 @@ def test_recorded_steps_do_what_eager_ones_do_while_policy_and_learning_rate_cha
     settings = {
         "model": "wrn-10-1",
         "epochs": EPOCHS,
-        "batch_size": 4,
+        "batch_size": 8,
         "optimizer": optimizer,
         "device": "cpu",
     }
@@ -193,7 +194,8 @@ def test_recorded_steps_do_what_eager_ones_do_while_policy_and_learning_rate_cha
         mock.patch("hba.training.trainer.measure", measured_at_the_end),
     ):
         recorded = train_once()
-    assert recordings[0][0].counts == StepCounts(5 * STEPS - EAGER_RUNS, EAGER_RUNS)
+    n_steps = EPOCHS * N_TRAIN // 8
+    assert recordings[0][0].counts == StepCounts(n_steps - EAGER_RUNS, EAGER_RUNS)
     # A learning rate is rounded to a float32 in a tensor.
     assert [epoch.loss for epoch in recorded.epochs] == pytest.approx(
         [epoch.loss for epoch in eager.epochs], rel=1e-5
@@ -322,9 +324,7 @@ class Training:
         optimizer = torch.optim.SGD(
             network.parameters(), 0.125, momentum=0.9, fused=True
         )
-        return Training(
-            network, optimizer, torch.Generator().manual_seed(1), torch.zeros(2)
-        )
+        return Training(network, optimizer, seeded(1), torch.zeros(2))
 
     def step(self, inputs: Tensor, factor: float = 1.0) -> Tensor:
         dropped = (
@@ -341,7 +341,7 @@ class Training:
         return loss.detach()
 
     def batches(self) -> list[Tensor]:
-        generator = torch.Generator().manual_seed(2)
+        generator = seeded(2)
         return [torch.randn(16, 6, generator=generator) for _ in range(EAGER_RUNS + 3)]
 
 
@@ -596,11 +596,11 @@ def test_a_policy_records_only_if_asked_and_a_bounded_number_of_sizes(
 
 
 @pytest.mark.parametrize(
-    ("version", "wanted", "is_on"),
+    ("version", "is_wanted", "is_on"),
     [("2.11.0", None, False), ("2.11.0", True, True), ("2.13.0", None, True)],
 )
 def test_graphs_are_the_default_only_where_a_failed_recording_does_no_harm(
-    version: str, wanted: bool | None, is_on: bool
+    version: str, is_wanted: bool | None, is_on: bool
 ) -> None:
     optimizer: Any = SimpleNamespace(param_groups=[])
     generator: Any = SimpleNamespace(device=torch.device("cuda"))
@@ -612,7 +612,7 @@ def test_graphs_are_the_default_only_where_a_failed_recording_does_no_harm(
             return_value=torch.default_generator,
         ),
     ):
-        graphs = StepGraphs.of([], optimizer, generator, (), wanted=wanted)
+        graphs = StepGraphs.of([], optimizer, generator, (), wanted=is_wanted)
     assert (graphs.recorder is not None) == is_on
     assert is_on or "--graph" in str(graphs.reason)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from random_inputs import seeded
 from search_problems import small_data
 from search_steps import assert_same, begun, step
 from torch import Tensor, nn
@@ -48,7 +49,7 @@ class Record:
 
 def record_of(seed: int) -> Record:
     """All fields depend on the seed, and all that has a past has one."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     torch.rand(seed, generator=generator)
     module = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
     optimizer = SGD(module.parameters(), lr=0.1 * seed, momentum=0.9)
@@ -114,7 +115,7 @@ def test_a_record_with_every_kind_of_field_comes_back_whole() -> None:
 def test_a_field_that_cannot_be_saved_is_an_error_that_names_it() -> None:
     @dataclass
     class Odd:
-        known: float
+        plain: float
         strange_one: Any
 
     values: tuple[Any, ...] = (
