@@ -33,6 +33,11 @@ SPACES = {
     ),
 }
 SPREADS = ("none", "magnitudes", "all", "by row")
+CASES = sorted(
+    {(space, "all") for space in SPACES}
+    | {(space, spread) for space in ("K searched", "stages") for spread in SPREADS}
+)
+"""Space and spread: every space, and every spread with and without a searched K."""
 
 
 def schedule_of(space: str, spread: str = "none", epochs: int = 4) -> Schedule:

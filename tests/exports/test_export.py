@@ -18,7 +18,7 @@ from hba.errors import ScheduleError, SettingsError
 from hba.exports import TARGETS
 from hba.schedule.recipes import RECIPES
 
-N_SEEDS = 20
+N_SEEDS = 8
 LEFT_OUT = (
     "Left out: dropout.fc1, weight_decay, label_smoothing, input_dropout.rate; "
     "schedule.regularization(epoch) has their values."

@@ -41,5 +41,5 @@ def test_the_published_schema_is_that_of_the_reader_and_fits_what_is_written() -
     ):
         assert not validator.is_valid({**content, key: value}), key
         assert not validator.is_valid(
-            {name: one for name, one in content.items() if name != key}
+            {name: member for name, member in content.items() if name != key}
         ), key

@@ -3,7 +3,6 @@ them, and needs no hba.
 """
 
 import copy
-import itertools
 import pickle
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from exported import SPACES, SPREADS, augmented, imported_from, module_of, schedule_of
+from exported import CASES, augmented, imported_from, module_of, schedule_of
 from kornia.augmentation import AugmentationSequential
 from PIL import Image
+from random_inputs import seeded
 from torch import Tensor
 from torchvision import tv_tensors
 from torchvision.transforms import v2
@@ -21,7 +21,6 @@ from torchvision.transforms import v2
 import hba
 from hba.operations import STAGED
 from hba.policy.annotations import KEYPOINTS, move_annotation
-from hba.policy.module import Policy
 from hba.policy.player import OpSample
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
@@ -38,21 +37,11 @@ MOVING = SearchSpace((*(STAGED[name] for name in NEAREST), *WALK))
 
 def images(channels: int = 3, n: int = 32) -> Tensor:
     """Noise, so that each pixel tells."""
-    return torch.rand(
-        n, channels, HEIGHT, WIDTH, generator=torch.Generator().manual_seed(1)
-    )
+    return torch.rand(n, channels, HEIGHT, WIDTH, generator=seeded(1))
 
 
 def exported(schedule: Schedule, **settings: Any) -> Any:
     return module_of(hba.export(schedule, "kornia")).policy(**settings)
-
-
-def own(schedule: Schedule, row: int) -> Policy:
-    values, spread = (
-        torch.tensor(rows[row], dtype=torch.float32)
-        for rows in (schedule.values, schedule.spread)
-    )
-    return Policy(schedule.space, values, schedule.fill, spread)
 
 
 def moving(space: SearchSpace = MOVING, low: float = 0.0) -> Schedule:
@@ -64,30 +53,26 @@ def moving(space: SearchSpace = MOVING, low: float = 0.0) -> Schedule:
     return Schedule(space, values[None], (0.0, 0.0, 0.0))
 
 
-def test_it_gives_the_pixels_of_hba_s_own_policy() -> None:
-    for space, spread in itertools.product(SPACES, SPREADS):
-        schedule = schedule_of(space, spread)
-        policy = exported(schedule)
-        # Before the epoch is set, it is the last.
-        assert torch.equal(
-            augmented(policy, images(), 4), augmented(own(schedule, 3), images(), 4)
-        ), (space, spread)
-        for row, channels in ((0, 1), (3, 3)):
-            policy.set_epoch(row, 4)
-            found = augmented(policy, images(channels), row)
-            assert torch.equal(
-                found, augmented(own(schedule, row), images(channels), row)
-            ), (space, spread)
+@pytest.mark.parametrize(("space", "spread"), CASES)
+def test_it_gives_the_pixels_of_hba_s_own_policy(space: str, spread: str) -> None:
+    schedule = schedule_of(space, spread)
+    policy = exported(schedule)
+    # Before the epoch is set, it is the last.
+    by_last_row = augmented(schedule.policy(3), images(), 0)
+    assert torch.equal(augmented(policy, images(), 0), by_last_row)
+    policy.set_epoch(0, 4)
+    by_first_row = augmented(schedule.policy(0), images(1), 0)
+    assert torch.equal(augmented(policy, images(1), 0), by_first_row)
 
 
 def test_same_on_batch_does_the_same_to_every_image_and_a_batch_may_be_empty() -> None:
     policy = exported(schedule_of("hba"), same_on_batch=True, keepdim=True)
     alike = images(n=1).repeat(8, 1, 1, 1)
-    found = [augmented(policy, alike, seed) for seed in range(10)]
-    assert all(torch.equal(batch, batch[:1].expand_as(batch)) for batch in found)
-    assert any(not torch.equal(batch, alike) for batch in found)
-    for given in (images(n=0), images()[0]):
-        assert policy(given).shape == given.shape
+    batches = [augmented(policy, alike, seed) for seed in range(10)]
+    assert all(torch.equal(batch, batch[:1].expand_as(batch)) for batch in batches)
+    assert any(not torch.equal(batch, alike) for batch in batches)
+    for few in (images(n=0), images()[0]):
+        assert policy(few).shape == few.shape
     with pytest.raises(TypeError, match="got 4"):
         policy(images(4))
 
@@ -96,9 +81,9 @@ def test_masks_move_as_their_images_do() -> None:
     """What is no colour of its own is the image itself."""
     policy = AugmentationSequential(exported(moving()), data_keys=["input", "mask"])
     pixels = images(1)
-    found, mask = augmented(lambda given: policy(given, given.clone()), pixels, 0)
-    assert torch.equal(found, mask)
-    assert not torch.equal(found, pixels)
+    result, mask = augmented(lambda batch: policy(batch, batch.clone()), pixels, 0)
+    assert torch.equal(result, mask)
+    assert not torch.equal(result, pixels)
 
 
 def test_masks_keep_their_colours_and_labels() -> None:
@@ -115,9 +100,9 @@ def test_masks_keep_their_colours_and_labels() -> None:
     of_moves = AugmentationSequential(
         exported(moving(bilinear)), data_keys=["input", "mask"]
     )
-    found = of_moves(images(), labels)[1]
-    assert set(found.unique().tolist()) <= set(range(5))
-    assert not torch.equal(found, labels)
+    moved_labels = of_moves(images(), labels)[1]
+    assert set(moved_labels.unique().tolist()) <= set(range(5))
+    assert not torch.equal(moved_labels, labels)
 
 
 def test_uncovered_pixels_of_masks_have_the_given_value() -> None:
@@ -127,15 +112,15 @@ def test_uncovered_pixels_of_masks_have_the_given_value() -> None:
     schedule = moving(search_space(operations=["TranslateX", "Rotate"]), 1.0)
     labels = torch.randint(1, 5, (32, 1, HEIGHT, WIDTH)).float()
     in_file = module_of(hba.export(schedule, "kornia", mask_fill=255)).policy()
-    found = []
+    masks = []
     for policy in (exported(schedule), exported(schedule, mask_fill=255), in_file):
         augment = AugmentationSequential(policy, data_keys=["input", "mask"])
-        found.append(
+        masks.append(
             augmented(
-                lambda given, augment=augment: augment(given, labels)[1], images(), 0
+                lambda batch, augment=augment: augment(batch, labels)[1], images(), 0
             )
         )
-    black, by_argument, by_file = found
+    black, by_argument, by_file = masks
     assert (black == 0).any()
     assert torch.equal(by_argument, torch.where(black == 0, 255.0, black))
     assert torch.equal(by_file, by_argument)
@@ -150,28 +135,29 @@ def test_keypoints_move_as_those_of_hba_s_transform() -> None:
     """
     for interpolation in ("nearest", "bilinear"):
         operations = (
-            one.with_interpolation(interpolation) for one in MOVING.operations
+            operation.with_interpolation(interpolation)
+            for operation in MOVING.operations
         )
         schedule = moving(SearchSpace((*operations, STAGED["ResizedCrop"])))
         policy: Any = AugmentationSequential(
             exported(schedule), data_keys=["input", "keypoints"]
         )
         points = torch.tensor([[4.0, 3.0], [20.5, 11.0], [30.0, 18.0]])
-        _, found = policy(images(n=16), points.expand(16, -1, -1))
+        _, moved_points = policy(images(n=16), points.expand(16, -1, -1))
         (item,) = policy._params
         rows = (
             item.data[name].tolist() for name in ("slots", "magnitudes", "positions")
         )
         by_slot = [slot.operation for slot in schedule.space.slots]
         assert (item.data["slots"] >= 0).any(dim=1).sum() > 5
-        for *row, after in zip(*rows, found, strict=True):
-            one = [
+        for *row, after in zip(*rows, moved_points, strict=True):
+            steps = [
                 OpSample(by_slot[slot], size, tuple(at))
                 for slot, size, at in zip(*row, strict=True)
                 if slot >= 0
             ]
-            given = tv_tensors.KeyPoints(points + 0.5, canvas_size=(HEIGHT, WIDTH))
-            expected = move_annotation(given, one) - 0.5
+            key_points = tv_tensors.KeyPoints(points + 0.5, canvas_size=(HEIGHT, WIDTH))
+            expected = move_annotation(key_points, steps) - 0.5
             # torchvision's are cut off at the border.
             inside = (
                 (expected > 0) & (expected < torch.tensor([WIDTH - 1, HEIGHT - 1]))
@@ -201,10 +187,10 @@ def test_boxes_stay_on_what_they_mark_and_what_cannot_move_is_refused() -> None:
             assert exported(schedule)(image).shape == image.shape
             continue
         for seed in range(10):
-            found, moved_box = augmented(
-                lambda given, policy=policy: policy(given, box.clone()), image, seed
+            result, moved_box = augmented(
+                lambda batch, policy=policy: policy(batch, box.clone()), image, seed
             )
-            rows, columns = (found[0, 0] > 0.5).nonzero(as_tuple=True)
+            rows, columns = (result[0, 0] > 0.5).nonzero(as_tuple=True)
             around = torch.stack(
                 [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
             ).float()
@@ -222,10 +208,10 @@ def test_it_repeats_a_draw_and_copies_and_pickles_with_its_place(
         tmp_path, schedule_of("hba"), "kornia", "batch_policy", monkeypatch
     ).policy()
     policy.set_progress(0.25)
-    found = augmented(policy, images(), 1)
-    assert torch.equal(policy(images(), params=policy._params), found)
+    result = augmented(policy, images(), 1)
+    assert torch.equal(policy(images(), params=policy._params), result)
     for other in (copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))):
-        assert torch.equal(augmented(other, images(), 1), found)
+        assert torch.equal(augmented(other, images(), 1), result)
 
 
 def test_operations_are_pil_s_but_for_the_rounding_of_enhancers_and_means() -> None:
@@ -244,7 +230,7 @@ def test_operations_are_pil_s_but_for_the_rounding_of_enhancers_and_means() -> N
             magnitude = float(
                 np.float32(sum(operation.magnitude_range or (0.0, 0.0)) * 0.4)
             )
-            found = module.OPERATIONS[operation.name].compute(
+            result = module.OPERATIONS[operation.name].compute(
                 batch,
                 torch.tensor([magnitude]),
                 torch.tensor([10.0, 20.0, 30.0]) / 255,
@@ -253,7 +239,7 @@ def test_operations_are_pil_s_but_for_the_rounding_of_enhancers_and_means() -> N
             expected = operation.apply_to_pil(
                 Image.fromarray(pixels), magnitude, (10, 20, 30), (0.3, 0.6)
             )
-            levels = found[0].permute(1, 2, 0).mul(255).round().numpy()
+            levels = result[0].permute(1, 2, 0).mul(255).round().numpy()
             rounds = operation.name in (
                 "Contrast",
                 "Color",
@@ -289,11 +275,11 @@ def test_images_that_are_not_floats_in_0_to_1_are_refused() -> None:
         images().movedim(1, 3),
     ]
     for composed in (policy, v2.Compose([policy])):
-        for given in wrong:
+        for mistake in wrong:
             with pytest.raises(
                 (TypeError, ValueError), match=r"\[0, 1\]|1 or 3 channels"
             ) as refused:
-                composed(given)
+                composed(mistake)
             assert "\n" not in str(refused.value)
     steps = v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32, scale=True), policy])
     assert torch.equal(
@@ -306,10 +292,10 @@ def test_half_precision_gives_the_pixels_and_places_of_single_precision() -> Non
         exported(schedule_of("hba")), data_keys=["input", "keypoints"]
     )
     points = torch.tensor([[20.5, 11.0]]).expand(32, 1, 2)
-    given = images().half()
-    found, expected = (
-        augmented(lambda one: policy(one, points), one, 0)
-        for one in (given, given.float())
+    halves = images().half()
+    results, expected = (
+        augmented(lambda batch: policy(batch, points), precision, 0)
+        for precision in (halves, halves.float())
     )
-    assert torch.equal(found[0], expected[0].half())
-    assert torch.equal(found[1], expected[1])
+    assert torch.equal(results[0], expected[0].half())
+    assert torch.equal(results[1], expected[1])

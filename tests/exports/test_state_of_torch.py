@@ -32,12 +32,11 @@ STATES: Mapping[str, Callable[[], Any]] = {
 
 def state() -> tuple[Any, ...]:
     return (
-        *(
-            torch.get_default_dtype(),
-            torch.get_default_device(),
-            torch.is_autocast_enabled("cpu"),
-        ),
-        *(torch.is_inference_mode_enabled(), torch.is_grad_enabled()),
+        torch.get_default_dtype(),
+        torch.get_default_device(),
+        torch.is_autocast_enabled("cpu"),
+        torch.is_inference_mode_enabled(),
+        torch.is_grad_enabled(),
     )
 
 
@@ -53,48 +52,45 @@ def test_transforms_and_exports_give_the_same_pixels() -> None:
     def all_augmented() -> list[np.ndarray]:
         transform = schedule.transform()
         exported = modules["torchvision"].transform()
-        found = [
-            augmented(transform, one, 0)
-            for one in (image, np.array(image), levels, floats[0], floats)
+        policies = (schedule.policy(0), modules["kornia"].policy())
+        forms = (image, np.array(image), levels, floats[0], floats)
+        results = [
+            *(augmented(transform, form, 0) for form in forms),
+            *(augmented(exported, form, 0) for form in (image, levels)),
+            *(augmented(policy, floats, 0) for policy in policies),
         ]
-        found += [augmented(exported, one, 0) for one in (image, levels)]
-        found += [
-            augmented(one, floats, 0)
-            for one in (schedule.policy(0), modules["kornia"].policy())
-        ]
-        return [np.asarray(one) for one in found]
+        return [np.asarray(result) for result in results]
 
     expected = all_augmented()
-    for name, made in STATES.items():
-        with made():
+    for name, enter in STATES.items():
+        with enter():
             before = state()
-            found = all_augmented()
+            results = all_augmented()
             assert state() == before
-        for number, (one, other) in enumerate(zip(found, expected, strict=True)):
-            assert np.array_equal(one, other), (name, number)
+        for number, (result, other) in enumerate(zip(results, expected, strict=True)):
+            assert np.array_equal(result, other), (name, number)
 
 
-def test_searches_and_evaluations_compute_the_same() -> None:
+def search_and_evaluate() -> tuple[np.ndarray, Any]:
+    """The values of a schedule, and the test losses of the rows of an evaluation."""
     settings: dict[str, Any] = {
         "epochs": 1,
         "train_size": 40,
         "image_size": 8,
         "model": "wrn-10-1",
     }
+    schedule: Any = hba.search("digits", space="hba", val_size=20, **settings).schedule
+    evaluation = hba.evaluate(
+        schedule, "digits", against=["none"], seeds=1, jobs=1, **settings
+    )
+    return schedule.values, [row.by_seed("test_loss") for row in evaluation.rows]
 
-    def computed() -> tuple[np.ndarray, Any]:
-        schedule: Any = hba.search(
-            "digits", space="hba", val_size=20, **settings
-        ).schedule
-        found = hba.evaluate(
-            schedule, "digits", against=["none"], seeds=1, jobs=1, **settings
-        )
-        return schedule.values, [row.by_seed("test_loss") for row in found.rows]
 
-    values, losses = computed()
-    for name in ("device", "type", "inference"):
-        with STATES[name]():
-            before, (others, other_losses) = state(), computed()
-            assert state() == before
-        assert np.array_equal(values, others), name
-        assert losses == other_losses, name
+def test_searches_and_evaluations_compute_the_same() -> None:
+    values, losses = search_and_evaluate()
+    with STATES["device"](), STATES["type"](), STATES["inference"]():
+        before = state()
+        other_values, other_losses = search_and_evaluate()
+        assert state() == before
+    assert np.array_equal(other_values, values)
+    assert other_losses == losses
