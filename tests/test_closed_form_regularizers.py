@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from random_inputs import seeded
 from torch import Tensor, nn
 
 from hba.algorithms.responses import RESPONSES, TrainingBatch
@@ -43,7 +44,7 @@ def half_squares(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def problem() -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(0)
+    generator = seeded(0)
     inputs = torch.randn(N_IMAGES, N_FEATURES, generator=generator, dtype=torch.float64)
     noise = torch.randn(N_IMAGES, generator=generator, dtype=torch.float64)
     return (
@@ -87,13 +88,13 @@ def weights_at(hypernetwork: HyperNetwork, lam: float) -> Tensor:
 
 
 def hypernetwork_at(lam: float, rates: TunedRates | None) -> HyperNetwork:
-    generator = torch.Generator().manual_seed(0)
+    generator = seeded(0)
     model = Regression()
     nn.init.zeros_(model.weights.weight)
-    found = HyperNetwork(model, 1, "all", generator, rates).double()
-    nn.init.constant_(found.response_parameters()[1], 0.1)
-    found.center.fill_(lam)
-    return found
+    hypernetwork = HyperNetwork(model, 1, "all", generator, rates).double()
+    nn.init.constant_(hypernetwork.response_parameters()[1], 0.1)
+    hypernetwork.center.fill_(lam)
+    return hypernetwork
 
 
 @pytest.mark.parametrize("response", APART)
@@ -112,7 +113,11 @@ def test_tuned_weight_decay_is_ridge_regression_and_its_response_the_slope(
         N_IMAGES
     )[:, None]
     optimizer = torch.optim.SGD(
-        [one for one in hypernetwork.parameters() if one.requires_grad],
+        [
+            parameter
+            for parameter in hypernetwork.parameters()
+            if parameter.requires_grad
+        ],
         lr=0.5,
         momentum=0.98,
     )
@@ -151,7 +156,11 @@ def test_tuned_dropout_of_the_inputs_is_ridge_regression_and_its_response_the_sl
         n_masks * N_IMAGES // 2
     )[:, None]
     optimizer = torch.optim.SGD(
-        [one for one in hypernetwork.parameters() if one.requires_grad],
+        [
+            parameter
+            for parameter in hypernetwork.parameters()
+            if parameter.requires_grad
+        ],
         lr=0.3,
         momentum=0.9,
     )

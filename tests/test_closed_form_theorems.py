@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from random_inputs import seeded
 from torch import Tensor, nn
 
 from hba.algorithms.responses import RESPONSES, TrainingBatch
@@ -37,15 +38,15 @@ class Linear(nn.Module):
 
 
 def hypernetwork_of(n_features: int, response: str) -> HyperNetwork:
-    generator = torch.Generator().manual_seed(0)
+    generator = seeded(0)
     network = Linear(n_features)
     nn.init.normal_(network.weights.weight, generator=generator)
-    found = HyperNetwork(network, 1, "all", generator).double()
-    for parameter in found.response_parameters():
+    hypernetwork = HyperNetwork(network, 1, "all", generator).double()
+    for parameter in hypernetwork.response_parameters():
         nn.init.normal_(parameter, std=0.5, generator=generator)
     if response != "affine":
-        found.center.fill_(HELD)
-    return found
+        hypernetwork.center.fill_(HELD)
+    return hypernetwork
 
 
 def half_squares(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -89,7 +90,7 @@ def test_of_a_jointly_quadratic_loss_every_response_is_exact_whatever_the_noise(
     -A^+ (b lambda - t), and so the Jacobian -A^+ b. Two lambdas, at plus and minus
     sigma, have the moments that a quadratic loss sees of normal noise.
     """
-    generator = torch.Generator().manual_seed(1)
+    generator = seeded(1)
     inputs, shifts, targets = (
         torch.randn(6, n, dtype=torch.float64, generator=generator) for n in (2, 1, 1)
     )
@@ -138,7 +139,7 @@ def test_of_a_penalty_only_what_is_learnt_apart_has_unbiased_weights(
         math.exp(lam) * float((eps**power * eps.exp()).mean()) for power in (0, 1, 2)
     )
     assert [m_0, m_1, m_2] == pytest.approx(
-        [math.exp(lam + 0.5) * one for one in (1, 1, 2)], rel=0.06
+        [math.exp(lam + 0.5) * scale for scale in (1, 1, 2)], rel=0.06
     )
     moments = torch.tensor(
         [[1 + m_0, m_1], [m_1, float(eps.square().mean()) + m_2]], dtype=torch.float64

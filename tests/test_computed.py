@@ -25,10 +25,10 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def assert_recorded(found: Mapping[str, Any], recorded: Mapping[str, Any]) -> None:
-    assert found.keys() == recorded.keys()
+def assert_recorded(computed: Mapping[str, Any], recorded: Mapping[str, Any]) -> None:
+    assert computed.keys() == recorded.keys()
     for name, value in recorded.items():
-        assert found[name] == pytest.approx(value, rel=ROUNDING, abs=ROUNDING), name
+        assert computed[name] == pytest.approx(value, rel=ROUNDING, abs=ROUNDING), name
 
 
 @pytest.mark.parametrize("name", computed.SEARCHES)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from random_inputs import seeded
 from torch import Tensor, nn
 
 from hba.hypernet.layers import HyperBatchNorm2d, HyperLayer, HyperLinear, LambdaContext
@@ -46,12 +47,8 @@ MAP_CASES = [pytest.param(*case, id=name) for name, case in {**LINEAR, **CONV}.i
 ALL_CASES = [*MAP_CASES, pytest.param(lambda: nn.BatchNorm2d(6), MAPS, id="batch norm")]
 
 
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
 def randn(*shape: int) -> Tensor:
-    return torch.randn(*shape, generator=generator(1), dtype=torch.float64)
+    return torch.randn(*shape, generator=seeded(1), dtype=torch.float64)
 
 
 def ordinary(make: Callable[[], nn.Module]) -> nn.Module:
@@ -74,12 +71,12 @@ def hyper_of(layer: nn.Module, n: int = N) -> HyperLayer:
     if isinstance(layer, nn.BatchNorm2d):
         return HyperBatchNorm2d(layer, n, LambdaContext())
     assert isinstance(layer, nn.Conv2d | nn.Linear)
-    return HyperLinear(layer, n, LambdaContext(), generator())
+    return HyperLinear(layer, n, LambdaContext(), seeded(0))
 
 
 def random_hyper(make: Callable[[], nn.Module]) -> HyperLayer:
     hyper = hyper_of(ordinary(make))
-    source = generator(2)
+    source = seeded(2)
     with torch.no_grad():
         for parameter in hyper.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=source))
@@ -107,9 +104,9 @@ def layer_at(hyper: Any, make: Callable[[], nn.Module], lam: Tensor) -> nn.Modul
     layer: Any = ordinary(make)
     with torch.no_grad():
         if isinstance(hyper, HyperBatchNorm2d):
-            both = by_hand(*hyper.phi("affine"), lam)
-            layer.weight.copy_(both[: layer.num_features])
-            layer.bias.copy_(both[layer.num_features :])
+            by_hand_affine = by_hand(*hyper.phi("affine"), lam)
+            layer.weight.copy_(by_hand_affine[: layer.num_features])
+            layer.bias.copy_(by_hand_affine[layer.num_features :])
             return layer
         layer.weight.copy_(by_hand(hyper.weight_0, hyper.weight_U, hyper.weight_V, lam))
         if layer.bias is not None:

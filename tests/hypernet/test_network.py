@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from random_inputs import seeded
 from timm.layers.norm_act import BatchNormAct2d
 from timm.layers.std_conv import StdConv2d
 from torch import Tensor, nn
@@ -63,7 +64,7 @@ def make() -> nn.Module:
 
 
 def randn(*shape: int, seed: int = 1) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+    return torch.randn(*shape, generator=seeded(seed))
 
 
 def trained(sharing: str) -> HyperNetwork:
@@ -71,7 +72,7 @@ def trained(sharing: str) -> HyperNetwork:
     their mark on.
     """
     hyper = HyperNetwork(make(), N, sharing)
-    source = torch.Generator().manual_seed(2)
+    source = seeded(2)
     with torch.no_grad():
         for parameter in hyper.parameters():
             parameter.add_(0.2 * torch.randn(parameter.shape, generator=source))
@@ -187,8 +188,8 @@ def test_the_first_order_is_the_derivative_of_the_output_at_the_center(
     hyper.center.copy_(randn(N, seed=3))
     center = hyper.center.expand_as(rows).clone()
     response = hyper.response_parameters()
-    own = []
-    wanted = []
+    duals = []
+    gradients = []
     with forward_ad.dual_level():
         for dual in (
             hyper(x, forward_ad.make_dual(center, rows - center)),
@@ -196,15 +197,14 @@ def test_the_first_order_is_the_derivative_of_the_output_at_the_center(
         ):
             value, change = forward_ad.unpack_dual(dual)
             assert change is not None
-            own.append((value, change))
-            wanted.append(
+            duals.append((value, change))
+            gradients.append(
                 torch.autograd.grad(change.square().sum(), response, allow_unused=True)
             )
-    for found, expected in zip(own[1], own[0], strict=True):
-        torch.testing.assert_close(found, expected)
-    assert any(one is not None and one.any() for one in wanted[1])
-    for found, expected in zip(wanted[1], wanted[0], strict=True):
-        torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(duals[1], duals[0])
+    assert any(gradient is not None and gradient.any() for gradient in gradients[1])
+    for gradient, expected in zip(gradients[1], gradients[0], strict=True):
+        torch.testing.assert_close(gradient, expected)
     assert hyper.context.eps is None
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from random_inputs import seeded
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
@@ -43,11 +44,11 @@ def test_each_image_loses_its_own_share_and_keeps_its_mean() -> None:
     torch.manual_seed(0)
     rates = torch.tensor([0.1, 0.5, 0.9])
     x = torch.ones(3, 40_000)
-    found = tuned(nn.Dropout(0.0)).train()(x, rows_of(rates))
+    dropped = tuned(nn.Dropout(0.0)).train()(x, rows_of(rates))
     torch.testing.assert_close(
-        (found == 0).float().mean(dim=1), rates, atol=0.01, rtol=0
+        (dropped == 0).float().mean(dim=1), rates, atol=0.01, rtol=0
     )
-    for row, rate in zip(found, rates, strict=True):
+    for row, rate in zip(dropped, rates, strict=True):
         torch.testing.assert_close(row[row != 0].unique(), 1 / (1 - rate)[None])
 
 
@@ -63,10 +64,10 @@ def test_dropout_of_channels_drops_whole_ones(
     dropout: nn.Module, shape: tuple[int, ...]
 ) -> None:
     torch.manual_seed(0)
-    found = tuned(dropout).train()(
+    dropped = tuned(dropout).train()(
         torch.ones(shape), rows_of(torch.full((BATCH,), 0.5))
     )
-    of_channels = found.flatten(2)
+    of_channels = dropped.flatten(2)
     assert (of_channels == of_channels[..., :1]).all()
     assert 0.4 < float((of_channels[..., 0] == 0).float().mean()) < 0.6
 
@@ -77,22 +78,22 @@ def test_in_the_first_order_rates_are_those_of_the_rows_and_not_of_the_center() 
     x = torch.ones(BATCH, 100)
     hypernetwork.center.fill_(0.9)
     with forward_ad.dual_level():
-        found = forward_ad.unpack_dual(
+        dropped = forward_ad.unpack_dual(
             hypernetwork.first_order(x, rows_of(torch.full((BATCH,), 0.2)))
         ).primal
-    assert float((found == 0).float().mean()) == pytest.approx(0.2, abs=0.01)
+    assert float((dropped == 0).float().mean()) == pytest.approx(0.2, abs=0.01)
 
 
 def test_a_plain_network_has_the_modules_own_dropout_at_the_rate_of_lambda() -> None:
-    given = Dropping(nn.Dropout2d(0.1))
+    network = Dropping(nn.Dropout2d(0.1))
     hypernetwork = HyperNetwork(
-        given, N, "all", rates=TunedRates({"dropout": 1}, decode)
+        network, N, "all", rates=TunedRates({"dropout": 1}, decode)
     )
     plain = hypernetwork.to_module(rows_of(torch.tensor([0.6]))[0])
     dropout = plain.get_submodule("dropout")
     assert type(dropout) is nn.Dropout2d
     assert dropout.p == pytest.approx(0.6)
-    assert given.dropout.p == 0.1
+    assert network.dropout.p == 0.1
     assert hypernetwork.to_module(rows_of(torch.tensor([0.3]))[0]).get_submodule(
         "dropout"
     ).p == pytest.approx(0.3)
@@ -114,7 +115,7 @@ class Layers(nn.Module):
 
 @pytest.mark.parametrize("sharing", ["first-bn", "conv", "conv+bn", "all"])
 def test_the_squared_norm_is_that_of_the_weights_of_each_image(sharing: str) -> None:
-    generator = torch.Generator().manual_seed(0)
+    generator = seeded(0)
     hypernetwork = HyperNetwork(Layers(), N, sharing, generator).double()
     hypernetwork.center.normal_(generator=generator)
     for parameter in hypernetwork.parameters():
@@ -122,8 +123,8 @@ def test_the_squared_norm_is_that_of_the_weights_of_each_image(sharing: str) -> 
     lam = torch.randn(6, N, generator=generator, dtype=torch.float64)
     expected = [
         sum(
-            float(one.detach().square().sum())
-            for one in hypernetwork.to_module(row).parameters()
+            float(parameter.detach().square().sum())
+            for parameter in hypernetwork.to_module(row).parameters()
         )
         for row in lam
     ]

@@ -79,7 +79,7 @@ def photographs() -> tuple[Levels, ...]:
         for height, width in ((32, 32), (45, 71), (224, 224))
     ]
     grey = [
-        np.stack([np.asarray(Image.fromarray(one).convert("L")) for one in piece])[
+        np.stack([np.asarray(Image.fromarray(image).convert("L")) for image in piece])[
             ..., None
         ]
         for piece in pieces
@@ -113,9 +113,9 @@ def by_pil(
     operation = OPERATIONS[operation] if isinstance(operation, str) else operation
     results = []
     for image, number in zip(images, one_for_each(images, magnitude), strict=True):
-        given = Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image)
+        picture = Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image)
         result = operation.apply_to_pil(
-            given, float(number), fill_of(images), (0.5, 0.5)
+            picture, float(number), fill_of(images), (0.5, 0.5)
         )
         results.append(np.asarray(result).reshape(image.shape))
     return np.stack(results).astype(np.int64)

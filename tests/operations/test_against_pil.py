@@ -25,6 +25,7 @@ from pil_comparison import (
     on_the_grid,
     photographs,
 )
+from random_inputs import seeded
 
 from hba.operations import OPERATIONS, Operation
 
@@ -118,11 +119,13 @@ def test_very_long_images_give_pil_s_pixels() -> None:
     """PIL leaves its fixed point at 32768 pixels; moves by whole pixels need none."""
     for shape in ((1, 1, 40_001, 3), (1, 2, 20_011, 1)):
         images = np.arange(np.prod(shape)).reshape(shape).astype(np.uint8)
-        for name, given in (
+        for name, turned_images in (
             ("TranslateX", images),
             ("TranslateY", images.transpose(0, 2, 1, 3).copy()),
         ):
-            assert not differs(name, given, np.array([0.25, -0.4001], np.float32))
+            assert not differs(
+                name, turned_images, np.array([0.25, -0.4001], np.float32)
+            )
 
 
 def places(
@@ -153,13 +156,13 @@ def on_the_edge(name: str, images: Levels, magnitudes: Magnitudes) -> NDArray[np
     bit decides for the fill.
     """
     height, width = images.shape[1:3]
-    found = []
+    is_on_edge = []
     for magnitude in magnitudes.tolist():
         x, y = places(name, magnitude, height, width)
-        found.append(
+        is_on_edge.append(
             np.min([abs(x), abs(x - width), abs(y), abs(y - height)], axis=0) < 1e-9
         )
-    return np.stack(found)[..., None]
+    return np.stack(is_on_edge)[..., None]
 
 
 def by_pil_unrounded(
@@ -173,9 +176,9 @@ def by_pil_unrounded(
         images, magnitudes.tolist(), result, strict=True
     ):
         for channel, fill in enumerate(fill_of(images)):
-            given = Image.fromarray(image[:, :, channel].astype(np.float32))
+            picture = Image.fromarray(image[:, :, channel].astype(np.float32))
             shown[:, :, channel] = np.asarray(
-                operation.apply_to_pil(given, magnitude, (fill,), (0.5, 0.5))
+                operation.apply_to_pil(picture, magnitude, (fill,), (0.5, 0.5))
             )
     return result
 
@@ -267,9 +270,9 @@ def unrounded_blend(name: str, images: Levels, factor: float) -> NDArray[np.floa
     """
     poorer = []
     for image in images:
-        given = Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image)
+        picture = Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image)
         poorer.append(
-            np.asarray(POORER[name](given), dtype=np.float64).reshape(image.shape)
+            np.asarray(POORER[name](picture), dtype=np.float64).reshape(image.shape)
         )
     blended: NDArray[np.float64] = (
         factor * images + (1 - factor) * np.stack(poorer)
@@ -326,7 +329,7 @@ def test_cutout_is_a_rectangle_of_pil() -> None:
     """Random sizes and places, and places on the borders between pixels as near as
     float32 numbers come.
     """
-    generator = torch.Generator().manual_seed(1)
+    generator = seeded(1)
     wrong = []
     for height, width in ((32, 32), (45, 71), (29, 10), (224, 224)):
         images = np.zeros((60, height, width, 3), np.uint8)
@@ -337,9 +340,11 @@ def test_cutout_is_a_rectangle_of_pil() -> None:
         at[::2] = (at[::2] * torch.tensor([width, height])).floor() / torch.tensor(
             [width, height]
         )
-        found = on_the_grid("Cutout", images, sizes.numpy(), at.tolist()).round()
+        results = on_the_grid("Cutout", images, sizes.numpy(), at.tolist()).round()
         black = Image.new("RGB", (width, height))
-        for image, size, (x, y) in zip(found, sizes.tolist(), at.tolist(), strict=True):
+        for image, size, (x, y) in zip(
+            results, sizes.tolist(), at.tolist(), strict=True
+        ):
             expected = OPERATIONS["Cutout"].apply_to_pil(
                 black, size, fill_of(images), (x, y)
             )

@@ -61,15 +61,15 @@ def step_by_step(space: SearchSpace, sample: BatchSample, images: Tensor) -> Ten
     results = []
     for row in range(len(images)):
         image = images[row : row + 1]
-        one = rows_of(sample, slice(row, row + 1))
-        for step, slot in enumerate(one.slots[0].tolist()):
+        drawn = rows_of(sample, slice(row, row + 1))
+        for step, slot in enumerate(drawn.slots[0].tolist()):
             if slot >= 0:
                 operation = space.operations[slot // space.copies]
                 image = operation(
                     image,
-                    one.magnitudes[:, step],
+                    drawn.magnitudes[:, step],
                     fill=fill_of(image),
-                    position=one.positions[:, step],
+                    position=drawn.positions[:, step],
                 )
         results.append(image)
     return torch.cat(results)
@@ -118,8 +118,8 @@ def test_both_paths_give_the_operations_one_after_the_other(
         assert torch.equal(images, before)
         backwards = BatchSample(
             *(
-                one.flip(0)
-                for one in (sample.slots, sample.magnitudes, sample.positions)
+                numbers.flip(0)
+                for numbers in (sample.slots, sample.magnitudes, sample.positions)
             )
         )
         assert torch.equal(
@@ -180,21 +180,23 @@ def test_one_path_computes_the_chosen_images_only_and_the_other_all(
     n_recorded = int((sample.slots // space.copies == 0).sum())
     assert batches == [n_recorded, N_IMAGES]
     values = images[0].numel()
-    for part in (1, 2, 7, N_IMAGES - 1, N_IMAGES + 1):
+    for part_size in (1, 2, 7, N_IMAGES - 1, N_IMAGES + 1):
         batches.clear()
         monkeypatch.setattr(
-            "hba.operations.apply.PART_VALUES", part * values + values // 2
+            "hba.operations.apply.PART_VALUES", part_size * values + values // 2
         )
         monkeypatch.setattr("hba.operations.apply.LARGE_IMAGE_VALUES", values + 1)
         assert torch.equal(
             apply_operations(space, sample, images, fill_of(images)), whole
         )
         assert sum(batches) == n_recorded
-        assert max(batches) <= part
+        assert max(batches) <= part_size
 
 
 def test_any_number_of_channels_is_each_channel_alone(both_paths: BothPaths) -> None:
-    assert [name for name, one in OPERATIONS.items() if not one.any_channels] == [
+    assert [
+        name for name, operation in OPERATIONS.items() if not operation.any_channels
+    ] == [
         "Contrast",
         "Color",
     ]
@@ -212,12 +214,12 @@ def test_any_number_of_channels_is_each_channel_alone(both_paths: BothPaths) -> 
             together = operation(images, magnitude, fill=fill, position=position)
             alone = [
                 operation(
-                    images[:, one : one + 1],
+                    images[:, channel : channel + 1],
                     magnitude,
-                    fill=fill[one : one + 1],
+                    fill=fill[channel : channel + 1],
                     position=position,
                 )
-                for one in range(n_channels)
+                for channel in range(n_channels)
             ]
             assert torch.equal(together, torch.cat(alone, dim=1)), operation.name
     assert color_for(4, (0.5,)) == (0.5,) * 4
@@ -231,7 +233,7 @@ def test_operations_that_mix_channels_are_refused_by_name() -> None:
     with pytest.raises(SettingsError, match="Contrast and Color") as raised:
         check_channels(OPERATIONS.values(), 4)
     assert str(raised.value).partition("--operations ")[2].split(",") == [
-        one.name for one in ANY_CHANNELS
+        operation.name for operation in ANY_CHANNELS
     ]
     with pytest.raises(SettingsError, match="Color"):
         OPERATIONS["Color"](torch.zeros(1, 4, 3, 3), torch.ones(1))

@@ -44,8 +44,8 @@ def test_perspective_is_torchvision_s_with_the_same_corners() -> None:
         )
         for i, image in enumerate(images):
             expected, inside = (
-                TF.perspective(one, start[i], end[i])
-                for one in (image, torch.ones_like(image))
+                TF.perspective(before, start[i], end[i])
+                for before in (image, torch.ones_like(image))
             )
             torch.testing.assert_close(
                 result[i], filled(expected, inside), atol=2e-4, rtol=0
@@ -78,8 +78,8 @@ def test_elastic_is_torchvision_s_with_the_same_displacement() -> None:
         result = elastic(images, largest, FILL, uniforms)
         for i, image in enumerate(images):
             expected, inside = (
-                TF.elastic(one, displacement[i : i + 1])
-                for one in (image, torch.ones_like(image))
+                TF.elastic(before, displacement[i : i + 1])
+                for before in (image, torch.ones_like(image))
             )
             torch.testing.assert_close(
                 result[i], filled(expected, inside), atol=1e-5, rtol=0
@@ -110,7 +110,7 @@ def test_erase_covers_the_rectangle_that_torchvision_s_would() -> None:
     uniforms = torch.rand(300, 4, generator=seeded(8))
     result = erase(images, torch.full((300,), 0.4), FILL, uniforms)
     n_cut = 0
-    for image, found, (share, aspect, x, y) in zip(
+    for image, result_image, (share, aspect, x, y) in zip(
         images, result, uniforms.double().tolist(), strict=True
     ):
         area = (0.02 + 0.38 * share) * 20 * 31
@@ -123,7 +123,7 @@ def test_erase_covers_the_rectangle_that_torchvision_s_would() -> None:
         top = int(y * (20 - height + 1))
         left = int(x * (31 - width + 1))
         assert torch.equal(
-            found, TF.erase(image, top, left, height, width, FILL[:, None, None])
+            result_image, TF.erase(image, top, left, height, width, FILL[:, None, None])
         )
     assert 0 < n_cut < 60
 

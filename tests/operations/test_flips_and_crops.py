@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from random_inputs import seeded
 from torch import Tensor
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import RandomCrop, functional as TF
@@ -32,27 +33,24 @@ FILL = torch.tensor([0.2, 0.6, 1.0])
 
 def images(batch: int, height: int = 12, width: int = 12) -> Tensor:
     return (
-        torch.rand(batch, 3, height, width, generator=torch.Generator().manual_seed(3))
-        .mul(255)
-        .round()
-        / 255
+        torch.rand(batch, 3, height, width, generator=seeded(3)).mul(255).round() / 255
     )
 
 
 def uniforms(operation: Operation, batch: int, seed: int = 5) -> Tensor:
-    return torch.rand(
-        batch, operation.n_uniforms, generator=torch.Generator().manual_seed(seed)
-    )
+    return torch.rand(batch, operation.n_uniforms, generator=seeded(seed))
 
 
 def test_flips_and_turns_are_those_of_pytorch() -> None:
-    given = images(3)
-    assert torch.equal(STAGED["HorizontalFlip"](given), given.flip(3))
-    assert torch.equal(STAGED["VerticalFlip"](given), given.flip(2))
-    turned = STAGED["QuarterTurn"](given, position=torch.tensor([[0.1], [0.5], [0.9]]))
+    batch = images(3)
+    assert torch.equal(STAGED["HorizontalFlip"](batch), batch.flip(3))
+    assert torch.equal(STAGED["VerticalFlip"](batch), batch.flip(2))
+    turned = STAGED["QuarterTurn"](batch, position=torch.tensor([[0.1], [0.5], [0.9]]))
     assert torch.equal(
         turned,
-        torch.stack([one.rot90(times, (1, 2)) for times, one in enumerate(given, 1)]),
+        torch.stack(
+            [image.rot90(times, (1, 2)) for times, image in enumerate(batch, 1)]
+        ),
     )
 
 
@@ -60,17 +58,17 @@ def test_flips_and_turns_are_those_of_pytorch() -> None:
 def test_batches_packed_images_arrays_and_pil_agree(name: str) -> None:
     operation = STAGED[name]
     batch = 64
-    given = images(batch, 12, 12)
+    before = images(batch, 12, 12)
     drawn = uniforms(STAGED[name], batch)
     strong = (
         None
         if operation.magnitude_range is None
         else torch.full((batch,), operation.magnitude_range[1])
     )
-    of_floats = operation(given, strong, fill=FILL, position=drawn)
+    of_floats = operation(before, strong, fill=FILL, position=drawn)
     chosen = torch.zeros(batch, 1, dtype=torch.long)
     magnitudes = torch.zeros(batch, 1) if strong is None else strong[:, None]
-    levels = given.mul(255).round().to(torch.uint8)
+    levels = before.mul(255).round().to(torch.uint8)
     of_bytes = apply_to_images(
         [operation], (chosen, magnitudes, drawn[:, None]), levels, FILL
     )
@@ -78,14 +76,14 @@ def test_batches_packed_images_arrays_and_pil_agree(name: str) -> None:
     assert (of_bytes.int() - of_floats.mul(255).round().int()).abs().max() <= (
         1 if name == "ResizedCrop" else 0
     )
-    fill = tuple(round(255 * one) for one in FILL.tolist())
+    fill = tuple(round(255 * level) for level in FILL.tolist())
     for number in range(batch):
         picture = TF.to_pil_image(levels[number])
-        one = operation.apply_to_pil(
+        by_pil = operation.apply_to_pil(
             picture, float(magnitudes[number]), fill, tuple(drawn[number].tolist())
         )
         assert np.array_equal(
-            np.asarray(one), of_bytes[number].permute(1, 2, 0).numpy()
+            np.asarray(by_pil), of_bytes[number].permute(1, 2, 0).numpy()
         ), (name, number)
         drawn_for_one = [
             (operation, float(magnitudes[number]), tuple(drawn[number].tolist()))
@@ -100,10 +98,10 @@ def test_a_resized_crop_is_pil_s_resize_of_a_box_in_the_drawn_bounds() -> None:
     operation = STAGED["ResizedCrop"]
     least = 0.3
     drawn = uniforms(operation, N_DRAWS).double()
-    found = operation.function(
+    coefficients = operation.function(
         torch.full((N_DRAWS,), least, dtype=torch.float64), 32, 32, drawn
     )
-    across, down, left, top = (found[name] for name in ("a", "e", "c", "f"))
+    across, down, left, top = (coefficients[name] for name in ("a", "e", "c", "f"))
     area = across * down
     ratio = across / down
     assert area.min() >= least
@@ -119,7 +117,7 @@ def test_a_resized_crop_is_pil_s_resize_of_a_box_in_the_drawn_bounds() -> None:
     picture = TF.to_pil_image(images(1, 32, 32)[0])
     result = operation.apply_to_pil(picture, least, (0, 0, 0), tuple(drawn[0].tolist()))
     box = tuple(
-        float(one[0]) for one in (left, top, left + across * 32, top + down * 32)
+        float(edges[0]) for edges in (left, top, left + across * 32, top + down * 32)
     )
     extent = picture.transform(
         picture.size, Image.Transform.EXTENT, box, Image.Resampling.BILINEAR
@@ -130,22 +128,24 @@ def test_a_resized_crop_is_pil_s_resize_of_a_box_in_the_drawn_bounds() -> None:
 def test_a_padded_crop_shifts_as_torchvision_s_does() -> None:
     operation = STAGED["PaddedCrop"]
     padding = 3
-    given = images(1, 12, 12).repeat(200, 1, 1, 1)
+    before = images(1, 12, 12).repeat(200, 1, 1, 1)
     drawn = uniforms(STAGED["PaddedCrop"], 200)
-    found = operation(
-        given, torch.full((200,), padding / 12), fill=FILL, position=drawn
+    shifted = operation(
+        before, torch.full((200,), padding / 12), fill=FILL, position=drawn
     )
-    padded = TF.pad(given[0], [padding] * 4, fill=FILL.tolist())
+    padded = TF.pad(before[0], [padding] * 4, fill=FILL.tolist())
     places = {
         (y, x): TF.crop(padded, y, x, 12, 12)
         for y, x in product(range(2 * padding + 1), repeat=2)
     }
     shown = [
-        next(place for place, one in places.items() if torch.equal(one, image))
-        for image in found
+        next(
+            place for place, expected in places.items() if torch.equal(expected, image)
+        )
+        for image in shifted
     ]
     assert {y for y, _ in shown} == {x for _, x in shown} == set(range(7))
-    assert RandomCrop(12, padding=padding)(given[0]).shape == found[0].shape
+    assert RandomCrop(12, padding=padding)(before[0]).shape == shifted[0].shape
 
 
 AFFINE: dict[str, tuple[float, Callable[[float], dict[str, Any]]]] = {
@@ -163,17 +163,17 @@ def test_affine_maps_show_torchvision_s_pixels(
 ) -> None:
     """The same image through many maps: all pixels of its nearest neighbour."""
     (largest, arguments), operation, batch = AFFINE[name], STAGED[name], 60
-    given = images(1, height, width)
+    before = images(1, height, width)
     drawn = uniforms(STAGED[name], batch).double()
-    found = operation(
-        given.repeat(batch, 1, 1, 1),
+    results = operation(
+        before.repeat(batch, 1, 1, 1),
         torch.full((batch,), largest),
         fill=FILL,
         position=drawn,
     )
-    picture = TF.to_pil_image(given[0])
-    fill = [round(255 * one) for one in FILL.tolist()]
-    for number, image in enumerate(found):
+    picture = TF.to_pil_image(before[0])
+    fill = [round(255 * level) for level in FILL.tolist()]
+    for number, image in enumerate(results):
         moves = {
             "angle": 0.0,
             "translate": [0, 0],
@@ -194,32 +194,32 @@ def test_affine_maps_show_torchvision_s_pixels(
 )
 def test_crops_at_their_identity_change_nothing(name: str) -> None:
     operation = STAGED[name]
-    given = images(8)
+    before = images(8)
     assert operation.identity is not None
     result = operation(
-        given,
+        before,
         torch.full((8,), operation.identity),
         fill=FILL,
         position=uniforms(operation, 8),
     )
-    assert torch.allclose(result, given, atol=1e-6)
+    assert torch.allclose(result, before, atol=1e-6)
 
 
 def test_an_image_that_is_not_square_is_turned_and_stretched() -> None:
-    given = torch.zeros(1, 3, 10, 20)
-    given[:, :, :, :5] = (
+    before = torch.zeros(1, 3, 10, 20)
+    before[:, :, :, :5] = (
         1  # The left quarter; after a turn by 90 degrees, the lowest one.
     )
-    turned = STAGED["QuarterTurn"](given, position=torch.tensor([[0.0]]))
-    assert turned.shape == given.shape
+    turned = STAGED["QuarterTurn"](before, position=torch.tensor([[0.0]]))
+    assert turned.shape == before.shape
     assert turned[:, :, 8:].mean() == 1
     assert turned[:, :, :7].mean() == 0
     for height, width, at in product((20, 12, 7), (10, 12, 31), (0.1, 0.5, 0.9)):
-        given = images(1, height, width)
+        before = images(1, height, width)
         by_pil = on_pil.quarter_turn_by_pil(
-            TF.to_pil_image(given[0]), (at,), Image.Resampling.NEAREST
+            TF.to_pil_image(before[0]), (at,), Image.Resampling.NEAREST
         )
-        turned = STAGED["QuarterTurn"](given, position=torch.tensor([[at]]))
+        turned = STAGED["QuarterTurn"](before, position=torch.tensor([[at]]))
         assert torch.equal(
             turned[0].mul(255).round().byte(), TF.pil_to_tensor(by_pil)
         ), (height, width, at)

@@ -110,11 +110,11 @@ def test_a_policy_call_never_waits_for_the_gpu(name: str, n_rows: int | None) ->
     )
     images = eight_bit_images((N_IMAGES, 3, 16, 16), seed=7).to(GPU)
     generator = torch.Generator(GPU).manual_seed(8)
-    for given in (None, generator):
-        policy(images, given)
+    for any_generator in (None, generator):
+        policy(images, any_generator)
         torch.cuda.synchronize()
         with waiting_is_an_error():
-            policy(images, given)
+            policy(images, any_generator)
 
 
 @pytest.mark.parametrize("name", ["nearest", "bilinear"])

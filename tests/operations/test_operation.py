@@ -24,17 +24,23 @@ def halve(images: Tensor, *magnitude: Tensor) -> Tensor:
 
 def test_the_table_has_the_operations_and_ranges_of_the_paper() -> None:
     assert {
-        name: one.magnitude_range for name, one in OPERATIONS.items()
+        name: operation.magnitude_range for name, operation in OPERATIONS.items()
     } == PAPER_RANGES
     assert all(operation.name == name for name, operation in OPERATIONS.items())
-    assert {name for name, one in OPERATIONS.items() if one.signed} == GEOMETRIC
     assert {
-        name for name, one in OPERATIONS.items() if one.interpolation == "nearest"
+        name for name, operation in OPERATIONS.items() if operation.signed
     } == GEOMETRIC
-    assert {name for name, one in OPERATIONS.items() if one.uses_fill} == GEOMETRIC | {
+    assert {
+        name
+        for name, operation in OPERATIONS.items()
+        if operation.interpolation == "nearest"
+    } == GEOMETRIC
+    assert {
+        name for name, operation in OPERATIONS.items() if operation.uses_fill
+    } == GEOMETRIC | {"Cutout"}
+    assert [name for name, operation in OPERATIONS.items() if operation.n_uniforms] == [
         "Cutout"
-    }
-    assert [name for name, one in OPERATIONS.items() if one.n_uniforms] == ["Cutout"]
+    ]
     with pytest.raises(SettingsError, match="did you mean Rotate"):
         find_operation("rotate")
 

@@ -60,7 +60,8 @@ def test_registered_operations_are_found_in_their_order() -> None:
     assert registered_operations() == (stronger, DARKEN)
     assert function_path(DARKEN) == "own_operations:darken"
     assert {
-        function_path(one.with_interpolation("bilinear")) for one in OPERATIONS.values()
+        function_path(operation.with_interpolation("bilinear"))
+        for operation in OPERATIONS.values()
     } == {None}
     with pytest.raises(SettingsError, match="did you mean Power"):
         find_operation("power")
@@ -146,7 +147,7 @@ def test_a_file_registers_its_operations(tmp_path: Path) -> None:
         written(tmp_path, GAMMA_FILE.replace("Power", "Other"), "other.py")
     )
     load_operations_file(written(tmp_path, GAMMA_FILE + TWO_MORE))
-    assert [one.name for one in registered_operations()] == [
+    assert [operation.name for operation in registered_operations()] == [
         "Other",
         "Power",
         "Same",

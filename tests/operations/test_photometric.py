@@ -150,8 +150,8 @@ def test_blur_is_torchvision_s_with_a_kernel_of_one_size() -> None:
         uniforms = uniforms_for(STAGED["Blur"], 6, seed=10)
         deviations = (0.08 * min(height, width) * uniforms).repeat(1, 2).tolist()
         expected = [
-            TF.gaussian_blur(*one, two)
-            for *one, two in zip(images, [[size] * 2] * 6, deviations, strict=True)
+            TF.gaussian_blur(image, [size, size], deviation)
+            for image, deviation in zip(images, deviations, strict=True)
         ]
         result = applied(STAGED["Blur"], images, 0.08, uniforms)
         torch.testing.assert_close(result, torch.stack(expected), atol=1e-5, rtol=0)
@@ -209,9 +209,9 @@ def test_noise_is_normal_and_no_two_pixels_channels_or_images_are_alike() -> Non
         "images": (noise[1:], noise[:-1]),
         "squares": (noise[1:] ** 2, noise[:-1] ** 2),
     }
-    for which, (one, other) in pairs.items():
-        correlation = np.corrcoef(one.flatten(), other.flatten())[0, 1]
-        assert abs(correlation) < 4 / math.sqrt(one.numel()), which
+    for which, (first, other) in pairs.items():
+        correlation = np.corrcoef(first.flatten(), other.flatten())[0, 1]
+        assert abs(correlation) < 4 / math.sqrt(first.numel()), which
     assert torch.equal(
         applied(row, images[:2], 0.1, uniforms[[7, 3]]),
         applied(row, images, 0.1, uniforms)[[7, 3]],
@@ -234,8 +234,8 @@ def test_hashes_are_uniform_and_the_same_everywhere() -> None:
     expected = [
         scrambled(scrambled(place + 1) ^ scrambled(5 << 18)) >> 8 for place in range(10)
     ]
-    found = hashed(torch.tensor([5 / 64]), 10)[0].double() * 2**23 - 0.5
-    assert [int(number) % 2**24 for number in found] == expected
+    hashed_numbers = hashed(torch.tensor([5 / 64]), 10)[0].double() * 2**23 - 0.5
+    assert [int(number) % 2**24 for number in hashed_numbers] == expected
 
 
 def change_of(name: str, before: Tensor, after: Tensor) -> Tensor:

@@ -87,8 +87,8 @@ def test_float16_is_within_its_own_rounding_of_float64() -> None:
         magnitude = magnitudes_for(operation, 30, seed=7)
         position = positions(30, seed=7)
         exact, half = (
-            operation(given, magnitude, fill=fill_for(given, RED), position=position)
-            for given in (images, images.half())
+            operation(before, magnitude, fill=fill_for(before, RED), position=position)
+            for before in (images, images.half())
         )
         most = 1.5 if operation.name == "Sharpness" else 0.6
         assert 255 * float((half.double() - exact).abs().max()) <= most, operation.name
@@ -122,18 +122,22 @@ def test_layout_in_memory_grey_channels_and_shared_memory_do_not_matter() -> Non
                 other, magnitude, fill=fill_for(images, RED), position=position
             )
             torch.testing.assert_close(result, expected, atol=1e-6, rtol=0)
-        one = operation(gray, magnitude, fill=torch.tensor([0.4]), position=position)
+        of_gray = operation(
+            gray, magnitude, fill=torch.tensor([0.4]), position=position
+        )
         three = operation(
             gray.repeat(1, 3, 1, 1),
             magnitude,
             fill=torch.full((3,), 0.4),
             position=position,
         )
-        torch.testing.assert_close(three, one.expand_as(three), atol=1e-6, rtol=0)
+        torch.testing.assert_close(three, of_gray.expand_as(three), atol=1e-6, rtol=0)
         for shape in ((1, 3, 8, 8), (1, 1, 1, 5), (0, 3, 7, 5), (2, 3, 0, 5)):
-            given = random_images(shape, seed=3)
-            before = given.clone()
-            result = operation(given, torch.full(shape[:1], operation.identity or 0.0))
-            assert result.shape == given.shape
+            before_call = random_images(shape, seed=3)
+            before = before_call.clone()
+            result = operation(
+                before_call, torch.full(shape[:1], operation.identity or 0.0)
+            )
+            assert result.shape == before_call.shape
             result.fill_(0.123)
-            assert torch.equal(given, before), "no memory is shared"
+            assert torch.equal(before_call, before), "no memory is shared"

@@ -24,12 +24,11 @@ from hba.policy.spaces import SPACES as NAMED_SPACES
 # The strict operations of the others look at values, to refuse magnitudes that are not
 # theirs.
 FREE_SPACES = {
-    name: SPACES[name] for name in ("nearest", "bilinear", "nearest and bilinear")
+    "full": NAMED_SPACES["full"],
+    "bilinear": SPACES["bilinear"],
+    "nearest and bilinear": SPACES["nearest and bilinear"],
+    "own operation": SearchSpace((Operation("Mirror", mirror), OPERATIONS["Cutout"])),
 }
-FREE_SPACES |= {name: NAMED_SPACES[name] for name in ("recipe", "full")}
-FREE_SPACES["own operation"] = SearchSpace(
-    (Operation("Mirror", mirror), OPERATIONS["Cutout"])
-)
 
 
 def on_meta(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
@@ -58,32 +57,30 @@ class NothingFromTheHost(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-def test_draw_and_replay_look_at_no_values_and_later_take_none_from_the_host() -> None:
-    for space in FREE_SPACES.values():
-        for n_rows in (None, 6):
-            policy = Policy(
-                space, on_meta((space.n,) if n_rows is None else (6, space.n))
-            )
-            images = on_meta((6, 3, 9, 9))
-            sample = policy.draw(6)
-            assert (
-                sample.slots.shape == sample.magnitudes.shape == (6, len(space.steps))
-            )
-            assert policy.replay(images, sample).shape == images.shape
-            with NothingFromTheHost():
-                policy(images)
-    for searches_count in (False, True):
-        space = SearchSpace(searches_count=searches_count)
-        values = on_meta((6, space.n))
-        spread = on_meta((6, space.n))
-        draw_with_trace(space, values, 6, spread=spread)[0]
+@pytest.mark.parametrize("name", FREE_SPACES)
+def test_draw_and_replay_look_at_no_values_and_later_take_none_from_the_host(
+    name: str,
+) -> None:
+    space = FREE_SPACES[name]
+    for shape in ((space.n,), (6, space.n)):
+        policy = Policy(space, on_meta(shape))
+        images = on_meta((6, 3, 9, 9))
+        sample = policy.draw(6)
+        assert sample.slots.shape == sample.magnitudes.shape == (6, len(space.steps))
+        assert policy.replay(images, sample).shape == images.shape
         with NothingFromTheHost():
-            assert (
-                draw_with_trace(space, values, 6, spread=spread)[
-                    0
-                ].magnitudes.device.type
-                == "meta"
-            )
+            policy(images)
+
+
+@pytest.mark.parametrize("searches_count", [False, True])
+def test_draws_around_a_row_look_at_no_values(searches_count: bool) -> None:
+    space = SearchSpace(searches_count=searches_count)
+    values = on_meta((6, space.n))
+    spread = on_meta((6, space.n))
+    draw_with_trace(space, values, 6, spread=spread)
+    with NothingFromTheHost():
+        sample, _ = draw_with_trace(space, values, 6, spread=spread)
+    assert sample.magnitudes.device.type == "meta"
 
 
 @pytest.mark.skipif(
@@ -100,9 +97,9 @@ def test_all_tensors_are_on_the_device_of_the_images(
     # kornia's homographies are written element by element, which pretended tensors are
     # not.
     operations = [
-        one
-        for one in (*OPERATIONS.values(), *STAGED.values())
-        if one.name != "Perspective"
+        operation
+        for operation in (*OPERATIONS.values(), *STAGED.values())
+        if operation.name != "Perspective"
     ]
     space = SearchSpace(
         tuple(operation.with_interpolation(interpolation) for operation in operations)

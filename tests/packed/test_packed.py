@@ -73,11 +73,13 @@ def by_pil(
 ) -> Tensor:
     """Each image by PIL, one operation after the other."""
     results = []
-    color = tuple(round(one, 6) for one in fill.tolist())
-    for image, *numbers in zip(images, *(one.tolist() for one in steps), strict=True):
+    color = tuple(round(share, 6) for share in fill.tolist())
+    for image, *numbers in zip(
+        images, *(numbers_of_steps.tolist() for numbers_of_steps in steps), strict=True
+    ):
         drawn = [
-            OpSample(operations[index], *others)
-            for index, *others in zip(*numbers, strict=True)
+            OpSample(operations[index], *rest_of_step)
+            for index, *rest_of_step in zip(*numbers, strict=True)
             if index >= 0
         ]
         results.append(
@@ -99,13 +101,13 @@ def test_bytes_become_what_pil_makes_and_floats_what_floats_became(name: str) ->
         images = random_bytes((N_IMAGES, channels, *size), seed)
         before = images.clone()
         sample = mixed_draw(space, N_IMAGES, seed)
-        for fill in (fill_of(images.float()), torch.tensor(GRAY[:channels])):
-            expected = by_pil(space.operations, steps_of(space, sample), images, fill)
-            assert torch.equal(
-                apply_operations(space, sample, images, fill), expected
-            ), size
-            of_floats = apply_operations(space, sample, images.float() / 255, fill)
-            assert torch.equal(of_floats, by_floats(space, sample, images, fill)), size
+        fill = torch.tensor(GRAY[:channels]) if seed % 2 else fill_of(images.float())
+        expected = by_pil(space.operations, steps_of(space, sample), images, fill)
+        assert torch.equal(apply_operations(space, sample, images, fill), expected), (
+            size
+        )
+        of_floats = apply_operations(space, sample, images.float() / 255, fill)
+        assert torch.equal(of_floats, by_floats(space, sample, images, fill)), size
         assert torch.equal(images, before)
     cut_out = random_bytes((N_IMAGES, 8, 9, 3), seed=8).permute(0, 3, 1, 2)[
         :, :, 1:, ::2
@@ -149,8 +151,8 @@ def test_the_same_operation_on_every_image() -> None:
         sample = draw_of_one(operation, 60, seed=4)
         drawn = [OpSample(operation, float(sample.magnitudes[0]), (0.25, 0.75))]
         expected = [
-            TF.pil_to_tensor(apply_to_pil(drawn, TF.to_pil_image(one), GRAY))
-            for one in images
+            TF.pil_to_tensor(apply_to_pil(drawn, TF.to_pil_image(image), GRAY))
+            for image in images
         ]
         assert torch.equal(apply_to_all(drawn, images, fill), torch.stack(expected)), (
             operation.name
@@ -185,13 +187,13 @@ def test_what_is_compiled_and_when_kernels_run(monkeypatch: pytest.MonkeyPatch) 
     fill = torch.tensor(GRAY)
     sample = mixed_draw(space, N_IMAGES, seed=5)
     images = random_bytes((N_IMAGES, 3, 4, 4), seed=6)
-    for others in (
+    for images_of_type in (
         images.float() / 255 + 1e-6,
         images.double() / 255,
         images,
         images.float() / 255,
     ):
-        apply_operations(space, sample, others, fill)
+        apply_operations(space, sample, images_of_type, fill)
     assert types == [torch.uint8, torch.float32]
     monkeypatch.setattr(packed_images, "LARGE_SIDE_PIXELS", 4)
     assert not packed_images.can_run(images), "places are more than 32 bits hold"
@@ -206,7 +208,10 @@ def test_no_pixels_and_other_channels() -> None:
     images = random_bytes((N_IMAGES, 5, 6, 7), seed=13)
     fill = torch.linspace(0, 1, 5)
     result = apply_operations(space, sample, images, fill)
-    channels = [(images[:, one : one + 1], fill[one : one + 1]) for one in range(5)]
+    channels = [
+        (images[:, channel : channel + 1], fill[channel : channel + 1])
+        for channel in range(5)
+    ]
     expected = [
         by_pil(space.operations, steps_of(space, sample), *channel)
         for channel in channels
@@ -244,8 +249,8 @@ def drawn_at_random(names: tuple[int, ...], seed: int) -> list[OpSample]:
         for step, name in enumerate(names)
     ]
     return [
-        OpSample(ALL[name], one, (x, y))
-        for name, one, (x, y) in zip(names, magnitudes, places, strict=True)
+        OpSample(ALL[name], magnitude, (x, y))
+        for name, magnitude, (x, y) in zip(names, magnitudes, places, strict=True)
     ]
 
 
@@ -284,14 +289,14 @@ def test_threads_share_the_images_and_a_forked_process_has_its_own(
     images = torch.randint(
         0, 256, (N_IMAGES, 3, 40, 40), generator=seeded(1), dtype=torch.uint8
     )
-    found = []
+    results = []
     for n_threads in (1, 3):
         monkeypatch.setattr(
             torch, "get_num_threads", lambda n_threads=n_threads: n_threads
         )
-        found.append(augmented(images))
-    expected = found[0]
-    assert torch.equal(found[1], expected)
+        results.append(augmented(images))
+    expected = results[0]
+    assert torch.equal(results[1], expected)
     assert packed_images._threads.cache_info().currsize
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)

@@ -7,6 +7,7 @@ from itertools import pairwise, permutations
 import numpy as np
 import pytest
 import torch
+from random_inputs import seeded
 from torch import Tensor
 from torchvision.transforms import RandomResizedCrop
 from torchvision.transforms.v2 import functional as TF
@@ -30,7 +31,7 @@ FLIP = Preprocessing(torch.zeros(1), torch.ones(1), Baseline(flip=True), image_s
 
 
 def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+    return seeded(seed)
 
 
 def noise(batch: int, height: int, width: int) -> Tensor:
@@ -133,10 +134,10 @@ def test_jitters_are_torchvisions_one_after_the_other(order: tuple[int, ...]) ->
     images = noise(4, 9, 7)
     factors = torch.empty(4, 3).uniform_(0.6, 1.4, generator=generator(1))
     result = jittered(images, factors, torch.tensor(order).expand(4, 3))
-    for image, given, after in zip(images, factors.tolist(), result, strict=True):
+    for image, factor_row, after in zip(images, factors.tolist(), result, strict=True):
         expected = image
-        for kind in order:
-            expected = ADJUST[kind](expected, given[kind])
+        for jitter in order:
+            expected = ADJUST[jitter](expected, factor_row[jitter])
         # The mean grey of contrast is a whole level here, as in PIL.
         torch.testing.assert_close(after, expected, atol=1 / 255, rtol=0)
 

@@ -30,8 +30,9 @@ def test_the_documentation_has_all_regularizers_of_images() -> None:
     for regularizer in REGULARIZERS.values():
         if not IMAGE_TASKS.keys().isdisjoint(tasks_of(regularizer)):
             assert f"`{regularizer.tuned_as}`" in text
-            for one in regularizer.hyperparameters:
-                assert f"`{one.name}` | {one.low:g} to {one.high:g}" in text
+            for number in regularizer.hyperparameters:
+                row = f"`{number.name}` | {number.low:g} to {number.high:g}"
+                assert row in text
 
 
 def test_every_dropout_of_a_network_has_a_rate_that_begins_at_its_own() -> None:
@@ -39,9 +40,13 @@ def test_every_dropout_of_a_network_has_a_rate_that_begins_at_its_own() -> None:
     names = list(dropouts(network))
     assert len(names) == 6
     dropouts(network)[names[0]].p = 0.3  # type: ignore[assignment]
-    found = hyperparameters_of(["dropout"], lambda: network, 0.0)
-    assert [one.name for one in found] == [f"dropout.{name}" for name in names]
-    assert [one.initial for one in found] == [0.3] + [0.05] * 5
+    hyperparameters = hyperparameters_of(["dropout"], lambda: network, 0.0)
+    assert [hyperparameter.name for hyperparameter in hyperparameters] == [
+        f"dropout.{name}" for name in names
+    ]
+    assert [hyperparameter.initial for hyperparameter in hyperparameters] == [0.3] + [
+        0.05
+    ] * 5
 
 
 @pytest.mark.usefixtures("registered")

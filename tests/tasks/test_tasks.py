@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from random_inputs import seeded
 from sklearn.metrics import accuracy_score, average_precision_score
 from torch import Tensor
 
@@ -30,10 +31,6 @@ class Example(NamedTuple):
     losses: Callable[[Tensor, Tensor], Tensor]
     error: Callable[[Tensor, Tensor], float]
     smoothed_loss: Callable[[Tensor, Tensor, float], Tensor]
-
-
-def seeded(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def cross_entropies(logits: Tensor, labels: Tensor) -> Tensor:
