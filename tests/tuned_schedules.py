@@ -1,5 +1,5 @@
-"""Schedules with regularizers, beside operations and alone, and with operations of
-several stages.
+"""Schedules with regularizers, beside operations and alone, with operations of several
+stages, and with random values.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ POLICY = ([0.25, 3.0, 0.5], [0.5, 12.0, 0.25], [0.75, 24.0, 0.125])
 OTHERS = ([0.05, 5e-4, 0.05, 0.05], [0.1, 1e-3, 0.1, 0.2], [0.31, 1e-2, 0.25, 0.4])
 """Of dropout, weight decay, label smoothing and dropout of the input."""
 TUNED = (DROPOUT, DECAY, *FURTHER)
-NAMES = tuple(one.name for one in TUNED)
+NAMES = tuple(hyperparameter.name for hyperparameter in TUNED)
 
 
 def both(spread: Any = 0.0, **provenance: Any) -> Schedule:
@@ -31,13 +31,20 @@ def both(spread: Any = 0.0, **provenance: Any) -> Schedule:
     dropout of the input.
     """
     space = SearchSpace(OPERATIONS_OF_BOTH, 1, (0.5, 0.5), regularizers=TUNED)
-    rows = np.array([[*one, *other] for one, other in zip(POLICY, OTHERS, strict=True)])
+    rows = np.hstack([POLICY, OTHERS])
     return Schedule(space, rows, provenance=provenance, spread=np.array(spread))
 
 
 def alone(**provenance: Any) -> Schedule:
     """The same without operations."""
     return both(**provenance).without_operations()
+
+
+def random_schedule(space: SearchSpace, epochs: int, **options: Any) -> Schedule:
+    """Values uniform in their ranges."""
+    low, high = np.array(space.ranges).T
+    shares = np.random.default_rng(0).random((epochs, space.n))
+    return Schedule(space, low + (high - low) * shares, **options)
 
 
 def staged(**provenance: Any) -> Schedule:

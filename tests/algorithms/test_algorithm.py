@@ -186,9 +186,9 @@ def test_noise_of_training_has_the_learnt_scale_of_each_hyperparameter(
         return decode(self, logits)
 
     monkeypatch.setattr(type(problem.space), "decode", record)
-    step(problem, state, 30)
+    step(problem, state, 12)
     # Those of delta-stn's own loss are without noise.
     noise = torch.cat([batch for batch in seen if batch.any()])
-    assert len(noise) == 30 * 8
+    assert len(noise) == 12 * 8
     torch.testing.assert_close(noise.std(dim=0), scales, rtol=0.35, atol=0)
     assert noise.std(dim=0)[:10].mean() < 0.25 * noise.std(dim=0)[-10:].mean()

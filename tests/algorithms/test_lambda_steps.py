@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from own_operations import DARKEN, GAMMA
-from search_problems import seeded
+from random_inputs import seeded
 from search_steps import (
     algorithm_of,
     begun,

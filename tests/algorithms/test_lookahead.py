@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from former_default import FORMER
-from search_problems import seeded
+from random_inputs import seeded
 from search_steps import (
     WithFrozenLayer,
     algorithm_of,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from random_inputs import seeded
 from search_problems import StopAfter, small_images
 from torch import Tensor, nn
 
@@ -53,7 +54,7 @@ def sides() -> SearchData:
 
 @cache
 def search(**options: Any) -> hba.SearchResult:
-    return hba.search(sides(), **SETTINGS, **options)
+    return hba.search(sides(), **{**SETTINGS, **options})
 
 
 def probability(result: hba.SearchResult, name: str) -> float:
@@ -148,7 +149,7 @@ def test_a_search_that_was_stopped_goes_on_to_the_same_bits(tmp_path: Path) -> N
 
 
 def test_calibration_undoes_a_scale_of_the_logits() -> None:
-    generator = torch.Generator().manual_seed(0)
+    generator = seeded(0)
     logits = torch.randn(500, 4, generator=generator)
     labels = torch.randint(4, (500,), generator=generator)
     logits[torch.arange(500), labels] += 1
@@ -163,7 +164,7 @@ def test_calibration_undoes_a_scale_of_the_logits() -> None:
 def test_a_move_that_exchanges_two_classes_of_many_has_a_large_gap() -> None:
     labels = torch.arange(400) % 40
     logits = 5.0 * F.one_hot(labels, 40)
-    noise = 0.1 * torch.randn(400, 40, generator=torch.Generator().manual_seed(0))
+    noise = 0.1 * torch.randn(400, 40, generator=seeded(0))
     exchanged = labels.clone()
     exchanged[labels == 0] = 1
     exchanged[labels == 1] = 0
@@ -176,7 +177,7 @@ def test_a_move_that_exchanges_two_classes_of_many_has_a_large_gap() -> None:
 
 
 def test_without_look_ahead_the_policy_is_that_of_the_best_fork() -> None:
-    result = search(tunes_strength=False)
+    result = search(tunes_strength=False, epochs=4)
     assert result.schedule is not None
     assert result.schedule.epochs == 1
     assert result.schedule.provenance["legs"][-1][1] == 0
@@ -224,7 +225,7 @@ def test_the_walk_is_that_of_the_recipe_and_nothing_else_is_on() -> None:
 
 
 def test_a_fork_wins_by_more_than_its_standard_error_only() -> None:
-    noise = torch.randn(5, 100, generator=torch.Generator().manual_seed(1))
+    noise = torch.randn(5, 100, generator=seeded(1))
     losses = (
         1 + torch.tensor([0.0, -0.05, -0.5, torch.inf, -0.49])[:, None] + 0.5 * noise
     )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from random_inputs import seeded
 from search_problems import SMALL_SETTINGS, small_data
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -36,7 +37,7 @@ def squares(weights: Mapping[str, Tensor], images: Tensor, labels: Tensor) -> Te
 
 
 def test_the_difference_of_a_quadratic_loss_is_its_derivative() -> None:
-    generator = torch.Generator().manual_seed(0)
+    generator = seeded(0)
     images = torch.randn(6, 1, 2, 2, generator=generator, dtype=torch.float64)
     labels = torch.randn(6, generator=generator, dtype=torch.float64)
     weight, along = (
@@ -59,7 +60,7 @@ def network_rewards(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     of theirs.
     """
     network = build_model("wrn-10-1", 10, seed=0).to(dtype).eval()
-    generator = torch.Generator().manual_seed(1)
+    generator = seeded(1)
     images = torch.randn(48, 3, 8, 8, generator=generator).to(dtype)
     labels = torch.randint(10, (48,), generator=generator)
     names = [name for name, _ in network.named_parameters()]

@@ -2,14 +2,14 @@
 expectations.
 """
 
-import itertools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from search_problems import seeded
+from enumerated_walks import Outcome, exact_outcomes
+from random_inputs import seeded
 from search_steps import algorithm_of, begun, space_of
 from torch import Tensor, nn
 from torch.distributions import Bernoulli, Normal, kl_divergence
@@ -72,10 +72,7 @@ def test_the_score_is_the_derivative_of_the_log_probability_of_what_was_drawn(
     torch.testing.assert_close(score, lam.grad, rtol=1e-4, atol=1e-6)
 
 
-Applied = tuple[int, ...]
-
-
-def value_of(applied: Applied) -> float:
+def value_of(applied: Outcome) -> float:
     """A reward for the slots applied: each has a worth, which the place and the other
     slot change.
     """
@@ -89,17 +86,8 @@ def exact_expectation(
     probabilities: list[float], count_probabilities: tuple[float, ...]
 ) -> float:
     """Of value_of, over all orders, all firings and all K."""
-    n_slots = len(probabilities)
-    expected = 0.0
-    for order in itertools.permutations(range(n_slots)):
-        for fires in itertools.product((False, True), repeat=n_slots):
-            chance = 1 / math.factorial(n_slots)
-            for fired, probability in zip(fires, probabilities, strict=True):
-                chance *= probability if fired else 1 - probability
-            in_order = tuple(slot for slot in order if fires[slot])
-            for count, share in enumerate(count_probabilities):
-                expected += chance * share * value_of(in_order[:count])
-    return expected
+    outcomes = exact_outcomes(probabilities, count_probabilities)
+    return sum(chance * value_of(applied) for (applied, _), chance in outcomes.items())
 
 
 def batches_of_scores(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from random_inputs import seeded
 from search_problems import SMALL_SETTINGS, small_data
 from search_steps import (
     algorithm_of,
@@ -86,8 +87,8 @@ def test_a_tuned_weight_decay_without_noise_is_that_of_sgd(response: str) -> Non
 def test_the_penalty_is_half_of_weight_decay_times_squared_norm_of_each_image() -> None:
     problem, state = begun_with("dropout,weight-decay")
     for parameter in state.learner.hypernetwork.response_parameters():
-        nn.init.normal_(parameter, generator=torch.Generator().manual_seed(0))
-    rows = torch.randn(5, 2, generator=torch.Generator().manual_seed(1))
+        nn.init.normal_(parameter, generator=seeded(0))
+    rows = torch.randn(5, 2, generator=seeded(1))
     penalty = penalty_of(problem, state.learner)
     assert penalty is not None
     penalties = penalty(torch.zeros(5, 2), torch.zeros(5, dtype=torch.long), rows)

@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image, ImageOps
+from random_inputs import seeded
 
 import hba
 from hba.errors import ScheduleError
 from hba.importers.lists import LEVELS, lists_in
 from hba.operations import OPERATIONS
-from hba.policy.draw import draw_with_trace, mean_probabilities
 from hba.schedule.schedule import Schedule
 
 N_IMAGES = 60_000
@@ -44,14 +43,7 @@ def imported(
 
 def drawn_by_hba(schedule: Schedule) -> list[list[tuple[str, float]]]:
     """Operations of each image with the size of their magnitude."""
-    row, spread = (
-        torch.tensor(rows[0], dtype=torch.float32)
-        for rows in (schedule.values, schedule.spread)
-    )
-    row = mean_probabilities(schedule.space, row, spread)
-    sample = draw_with_trace(
-        schedule.space, row, N_IMAGES, torch.Generator().manual_seed(0), spread
-    )[0]
+    sample = schedule.policy(0).draw(N_IMAGES, seeded(0))
     slots = [slot.operation.name for slot in schedule.space.slots]
     return [
         [
@@ -84,7 +76,8 @@ def test_images_get_the_operations_of_the_list(tmp_path: Path) -> None:
     ours = drawn_by_hba(schedule)
     theirs = drawn_by_the_list(POLICY)
     our_rates, their_rates = (
-        Counter(name for image in one for name, _ in image) for one in (ours, theirs)
+        Counter(name for image in images for name, _ in image)
+        for images in (ours, theirs)
     )
     assert our_rates.keys() == their_rates.keys()
     assert [
@@ -101,7 +94,7 @@ def test_images_get_the_operations_of_the_list(tmp_path: Path) -> None:
         if abs(our_numbers[n] - count) >= 6 * np.sqrt(count)
     ] == []
     exact: dict[str, float] = defaultdict(float)
-    for name, probability, _ in (one for sub_policy in POLICY for one in sub_policy):
+    for name, probability, _ in (step for sub_policy in POLICY for step in sub_policy):
         exact[name] += probability / len(POLICY)
     noted = schedule.provenance
     assert noted["rates"] == pytest.approx(
@@ -168,8 +161,8 @@ NO_LIST = (
 def test_a_list_is_found_in_a_file_and_nothing_is_run(tmp_path: Path) -> None:
     for around, name in FOUND.items():
         for text in (AS_PYTHON, AS_JSON):
-            found = lists_in(around.format(text))
-            assert json.loads(json.dumps(found)) == {name: [[["Rotate", 0.5, 0.25]]]}, (
+            lists = lists_in(around.format(text))
+            assert json.loads(json.dumps(lists)) == {name: [[["Rotate", 0.5, 0.25]]]}, (
                 around
             )
     assert [text[:40] for text in NO_LIST if lists_in(text)] == []

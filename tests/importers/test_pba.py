@@ -29,19 +29,7 @@ ORDER = (
 was written.
 """
 
-PIXELS = [
-    0,
-    1 / 32,
-    2 / 32,
-    3 / 32,
-    4 / 32,
-    5 / 32,
-    6 / 32,
-    7 / 32,
-    8 / 32,
-    9 / 32,
-    10 / 32,
-]
+PIXELS = [pixels / 32 for pixels in range(11)]
 ENHANCER = [0.1, 0.28, 0.46, 0.64, 0.82, 1.0, 1.18, 1.36, 1.54, 1.72, 1.9]
 SHEAR = [0, 0.03, 0.06, 0.09, 0.12, 0.15, 0.18, 0.21, 0.24, 0.27, 0.3]
 MAGNITUDES: dict[str, list[float]] = {
@@ -55,19 +43,7 @@ MAGNITUDES: dict[str, list[float]] = {
     "ShearX": SHEAR,
     "Solarize": [256, 231, 205, 180, 154, 128, 103, 77, 52, 26, 0],
     "ShearY": SHEAR,
-    "Cutout": [
-        0,
-        2 / 32,
-        4 / 32,
-        6 / 32,
-        8 / 32,
-        10 / 32,
-        12 / 32,
-        14 / 32,
-        16 / 32,
-        18 / 32,
-        20 / 32,
-    ],
+    "Cutout": [2 * share for share in PIXELS],
     "Contrast": ENHANCER,
 }
 """Natural units at levels 0 to 10; the other three operations have no magnitude."""
@@ -269,10 +245,10 @@ def test_the_published_schedules_have_their_known_segments_and_values() -> None:
         6,
         1,
     ]
-    for one in (schedule, other):
-        changes = (one.values[1:] != one.values[:-1]).any(axis=1)
-        assert [*np.flatnonzero(changes) + 1, one.epochs] == np.cumsum(
-            one.provenance["segments"]
+    for any_schedule in (schedule, other):
+        changes = (any_schedule.values[1:] != any_schedule.values[:-1]).any(axis=1)
+        assert [*np.flatnonzero(changes) + 1, any_schedule.epochs] == np.cumsum(
+            any_schedule.provenance["segments"]
         ).tolist()
 
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from random_inputs import seeded
+from scipy import stats
 from torchvision.transforms import autoaugment
 
 import hba
 from hba.errors import ScheduleError, SettingsError
 from hba.operations import OPERATIONS
-from hba.policy.draw import draw_with_trace, mean_probabilities
 from hba.schedule.torchvision_policies import PHOTOGRAPH_SIDE, POLICIES
 
 N_DRAWS = 3000
@@ -53,14 +54,7 @@ def calls_of(
 
 
 def draws_of(schedule: hba.Schedule, n_images: int) -> tuple[Sizes, list[int]]:
-    row, spread = (
-        torch.tensor(rows[0], dtype=torch.float32)
-        for rows in (schedule.values, schedule.spread)
-    )
-    row = mean_probabilities(schedule.space, row, spread)
-    draw = draw_with_trace(
-        schedule.space, row, n_images, torch.Generator().manual_seed(0), spread
-    )[0]
+    draw = schedule.policy(0).draw(n_images, seeded(0))
     sizes: Sizes = defaultdict(list)
     for slots, magnitudes in zip(
         draw.slots.tolist(), draw.magnitudes.tolist(), strict=True
@@ -81,17 +75,15 @@ def test_operations_are_applied_as_often_and_as_strongly_as_torchvision_does(
     assert ours.keys() == theirs.keys()
     assert schedule.provenance["largest_rate_difference"] < 5e-6
     for operation, sizes in theirs.items():
+        our_sizes = ours[operation]
         rate = len(sizes) / N_DRAWS
-        assert len(ours[operation]) / 50_000 == pytest.approx(
+        assert len(our_sizes) / 50_000 == pytest.approx(
             rate, abs=6 * np.sqrt(rate / N_DRAWS)
         ), operation
-        bounds = OPERATIONS[operation].magnitude_range
-        if bounds is not None:
-            error = np.std(sizes) / np.sqrt(len(sizes)) + np.std(
-                ours[operation]
-            ) / np.sqrt(len(ours[operation]))
+        if OPERATIONS[operation].magnitude_range is not None:
+            error = stats.sem(sizes) + stats.sem(our_sizes)
             # torchvision keeps single precision.
-            assert np.mean(ours[operation]) == pytest.approx(
+            assert np.mean(our_sizes) == pytest.approx(
                 np.mean(sizes), abs=6 * error + 1e-5
             ), operation
     for number in range(max(their_numbers) + 1):
@@ -108,9 +100,9 @@ def test_trivialaugment_spreads_over_ranges_that_are_wider_than_hbas() -> None:
     assert widened["Rotate"] == [0.0, 135.0]
     assert widened["Color"] == [0.01, 1.99]
     assert "TranslateX" not in widened
-    found = draws_of(schedule, 100_000)[0]["Rotate"]
+    magnitudes = draws_of(schedule, 100_000)[0]["Rotate"]
     uniform = 135 * np.arange(31) / 30
-    assert np.std(found) == pytest.approx(np.std(uniform), rel=0.02)
+    assert np.std(magnitudes) == pytest.approx(np.std(uniform), rel=0.02)
 
 
 def test_epochs_are_the_same_row_and_the_fill_is_black() -> None:

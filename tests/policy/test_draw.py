@@ -1,6 +1,4 @@
-"""What is drawn, against all outcomes of the walk (PBA, Algorithm 1), and what is done
-with a sample.
-"""
+"""What is drawn, against all outcomes of the walk, and what is done with a sample."""
 
 import itertools
 import math
@@ -9,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
+from enumerated_walks import Outcome, exact_outcomes
 from random_inputs import seeded
 from search_steps import space_of
 from torch import Tensor
@@ -23,9 +22,6 @@ SIGMAS = 5.0
 """About one comparison in two million misses this bound by chance; all seeds are fixed.
 """
 
-Outcome = tuple[int, ...]
-"""The slots applied to an image, in their order."""
-
 
 def row_of(space: SearchSpace, probabilities: Sequence[float]) -> Tensor:
     """Values with these probabilities, slot by slot, and every magnitude at 0.7 of its
@@ -39,32 +35,6 @@ def row_of(space: SearchSpace, probabilities: Sequence[float]) -> Tensor:
     return torch.tensor(row)
 
 
-def exact_outcomes(
-    probabilities: Sequence[float], counts: Sequence[float]
-) -> Counter[tuple[Outcome, int]]:
-    """The probability of every outcome of the walk, with the number of slots that were
-    visited: all orders, all firing patterns, all K. The visit ends at the slot that
-    fires as the K-th.
-    """
-    n_slots = len(probabilities)
-    outcomes: Counter[tuple[Outcome, int]] = Counter()
-    for order in itertools.permutations(range(n_slots)):
-        for fires in itertools.product((False, True), repeat=n_slots):
-            chance = 1 / math.factorial(n_slots)
-            for slot, fired in enumerate(fires):
-                chance *= probabilities[slot] if fired else 1 - probabilities[slot]
-            fired_in_order = tuple(slot for slot in order if fires[slot])
-            for count, count_probability in enumerate(counts):
-                applied = fired_in_order[:count]
-                n_visited = (
-                    order.index(applied[-1]) + 1
-                    if len(applied) == count and count
-                    else n_slots * (count > 0)
-                )
-                outcomes[applied, n_visited] += chance * count_probability  # type: ignore[assignment]
-    return outcomes
-
-
 def outcomes_of(sample: BatchSample) -> list[Outcome]:
     """What a sample applies; also checks that nothing stands behind a step with
     nothing.
@@ -74,11 +44,11 @@ def outcomes_of(sample: BatchSample) -> list[Outcome]:
     return [tuple(slot for slot in row if slot >= 0) for row in rows]
 
 
-def assert_share(found: int, of: int, expected: float) -> None:
+def assert_share(count: int, of: int, expected: float) -> None:
     """A share within the binomial bounds of the exact one."""
     deviation = math.sqrt(max(expected * (1 - expected), 1 / of) / of)
-    assert abs(found / of - expected) <= SIGMAS * deviation, (
-        f"{found / of} instead of {expected}"
+    assert abs(count / of - expected) <= SIGMAS * deviation, (
+        f"{count / of} instead of {expected}"
     )
 
 
@@ -97,15 +67,15 @@ def test_every_outcome_is_as_frequent_as_the_walk_makes_it() -> None:
                 sample.slots >= 0
             ].all()
             assert not (trace.fired & ~trace.visited).any()
-            found = Counter(
+            counts_of_outcomes = Counter(
                 zip(outcomes_of(sample), trace.visited.sum(dim=1).tolist(), strict=True)
             )
             expected = exact_outcomes(probabilities, counts)
-            assert set(found) <= {
+            assert set(counts_of_outcomes) <= {
                 outcome for outcome, chance in expected.items() if chance > 0
             }
             for outcome, chance in expected.items():
-                assert_share(found[outcome], N_DRAWS, chance)
+                assert_share(counts_of_outcomes[outcome], N_DRAWS, chance)
 
 
 def test_magnitudes_are_the_slot_s_own_and_signs_are_fair() -> None:
@@ -117,20 +87,20 @@ def test_magnitudes_are_the_slot_s_own_and_signs_are_fair() -> None:
         ]
     )
     sample = draw_with_trace(space, row, N_DRAWS, seeded(5))[0]
-    found: dict[int, list[float]] = {slot: [] for slot in range(-1, 30)}
+    magnitudes: dict[int, list[float]] = {slot: [] for slot in range(-1, 30)}
     for slot, magnitude in zip(
         sample.slots.flatten().tolist(),
         sample.magnitudes.flatten().tolist(),
         strict=True,
     ):
-        found[slot].append(magnitude)
-    assert set(found[-1]) == {0.0}
+        magnitudes[slot].append(magnitude)
+    assert set(magnitudes[-1]) == {0.0}
     for number, slot in enumerate(space.slots):
         expected = 0.0 if slot.magnitude is None else row[slot.magnitude].item()
-        assert {abs(magnitude) for magnitude in found[number]} == {expected}
-        negative = sum(magnitude < 0 for magnitude in found[number])
+        assert {abs(magnitude) for magnitude in magnitudes[number]} == {expected}
+        negative = sum(magnitude < 0 for magnitude in magnitudes[number])
         assert_share(
-            negative, len(found[number]), 0.5 if slot.operation.signed else 0.0
+            negative, len(magnitudes[number]), 0.5 if slot.operation.signed else 0.0
         )
     pairs = space_of("Rotate", "ShearX", copies=2, count_probabilities=(0.0, 0.0, 1.0))
     signs = (

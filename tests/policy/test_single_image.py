@@ -6,11 +6,12 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 from plain_rows import plain_row
+from random_inputs import seeded
 from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
 from hba.errors import SettingsError
-from hba.operations import OPERATIONS, Operation
+from hba.operations import OPERATIONS, STAGED, Operation
 from hba.operations.apply import color_for, fill_for
 from hba.operations.on_pil import apply_to_pil
 from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
@@ -25,6 +26,18 @@ IN_THE_MIDDLE = (0.5, 0.5)
 COUNTED = SearchSpace(
     copies=1, count_probabilities=(0.1, 0.2, 0.3, 0.4), searches_count=True
 )
+WITH_STAGES = SearchSpace(
+    (
+        STAGED["HorizontalFlip"],
+        STAGED["ResizedCrop"],
+        OPERATIONS["Rotate"],
+        OPERATIONS["Invert"],
+        STAGED["CutMix"],
+    ),
+    2,
+    (0.2, 0.3, 0.5),
+    searches_count=True,
+)
 
 
 def random_row(
@@ -32,9 +45,7 @@ def random_row(
 ) -> Tensor:
     """Values (n,) drawn from their ranges, float32; probabilities as given."""
     low, high = torch.tensor(space.ranges).unbind(1)
-    row = torch.lerp(
-        low, high, torch.rand(space.n, generator=torch.Generator().manual_seed(seed))
-    )
+    row = torch.lerp(low, high, torch.rand(space.n, generator=seeded(seed)))
     if probability is not None:
         row[[name.endswith("probability") for name in space.names]] = probability
     return row
@@ -64,7 +75,7 @@ def as_a_batch(
 ) -> NDArray[np.int64]:
     """What the policy on tensors makes of the image, as grey levels."""
     batch = TF.pil_to_tensor(image)[None].float() / 255
-    draw = draw_with_trace(space, row, 1, torch.Generator().manual_seed(seed))[0]
+    draw = draw_with_trace(space, row, 1, seeded(seed))[0]
     result = (
         apply_operations(space, draw, batch, fill_for(batch, FILL))[0]
         .mul(255)
@@ -77,14 +88,14 @@ def as_a_batch(
 def on_pil(
     space: SearchSpace, row: Tensor, image: Image.Image, seed: int
 ) -> Image.Image:
-    drawn = draw_for_one(plain_row(space, row), torch.Generator().manual_seed(seed))
+    drawn = draw_for_one(plain_row(space, row), seeded(seed))
     return apply_to_pil(drawn, image, color_for(len(image.mode), FILL))
 
 
 @pytest.mark.parametrize(
     "space",
-    [SearchSpace(), search_space("pba"), COUNTED],
-    ids=["hba", "pba", "counted"],
+    [SearchSpace(), search_space("pba"), COUNTED, WITH_STAGES],
+    ids=["hba", "pba", "counted", "stages"],
 )
 @pytest.mark.parametrize("is_spread", [False, True])
 def test_one_image_draws_what_a_batch_of_one_draws(
@@ -96,27 +107,23 @@ def test_one_image_draws_what_a_batch_of_one_draws(
     n_operations = set()
     moved = 0
     for seed in range(150):
-        generator = torch.Generator().manual_seed(seed)
+        generator = seeded(seed)
         row = random_row(space, seed)
         spread = 2 * torch.rand(space.n, generator=generator)
         spread *= torch.rand(space.n, generator=generator) < 2 / 3
         width = spread if is_spread else None
         means = mean_probabilities(space, row, width)
-        sample = draw_with_trace(
-            space, means, 1, torch.Generator().manual_seed(seed), width
-        )[0]
-        drawn = draw_for_one(
-            plain_row(space, row, width), torch.Generator().manual_seed(seed)
-        )
-        n = int((sample.slots[0] >= 0).sum())
-        slots = [space.slots[slot] for slot in sample.slots[0, :n].tolist()]
-        assert [one.operation for one in drawn] == [slot.operation for slot in slots]
-        assert [one.position for one in drawn] == [
-            tuple(place) for place in sample.positions[0, :n].tolist()
-        ]
-        magnitudes = sample.magnitudes[0, :n].tolist()
+        sample = draw_with_trace(space, means, 1, seeded(seed), width)[0]
+        drawn = draw_for_one(plain_row(space, row, width), seeded(seed))
+        fired = sample.slots[0] >= 0
+        slots = [space.slots[slot] for slot in sample.slots[0][fired].tolist()]
+        assert [step.operation for step in drawn] == [slot.operation for slot in slots]
+        positions = sample.positions[0][fired].tolist()
+        for step, position in zip(drawn, positions, strict=True):
+            assert step.position == tuple(position[: len(step.position)])
+        magnitudes = sample.magnitudes[0][fired].tolist()
         precision = 1e-4 if is_spread else 0.0
-        assert [one.magnitude for one in drawn] == pytest.approx(
+        assert [step.magnitude for step in drawn] == pytest.approx(
             magnitudes, rel=precision, abs=precision
         )
         bare = [
@@ -127,8 +134,8 @@ def test_one_image_draws_what_a_batch_of_one_draws(
             abs(abs(a) - abs(b)) > 0.01 * abs(b)
             for a, b in zip(bare, magnitudes, strict=True)
         )
-        n_operations.add(n)
-    assert n_operations == set(range(space.max_count + 1))
+        n_operations.add(len(slots))
+    assert n_operations == set(range(len(space.steps) + 1))
     assert moved > 50 if is_spread else moved == 0
 
 
@@ -152,9 +159,9 @@ def test_without_enhancers_pil_gives_exactly_the_pixels_of_the_batch(mode: str) 
 
 def test_enhancers_and_bilinear_moves_are_within_a_grey_level_of_the_batch() -> None:
     moves = [
-        one.with_interpolation("bilinear")
-        for one in OPERATIONS.values()
-        if one.moves_pixels
+        operation.with_interpolation("bilinear")
+        for operation in OPERATIONS.values()
+        if operation.moves_pixels
     ]
     for operation in (*(OPERATIONS[name] for name in ENHANCERS), *moves):
         space = SearchSpace((operation,), count_probabilities=(0.0, 1.0))
@@ -183,13 +190,15 @@ def test_an_operation_that_knows_nothing_of_pil_gets_a_batch_of_one() -> None:
         assert position.tolist() == [[0.5, 0.5]]
         return images * 0 + fill[:, None, None] * magnitude[:, None, None, None]
 
-    own = Operation("Paint", paint, (0.0, 1.0), "share", uses_fill=True, n_uniforms=2)
+    painted = Operation(
+        "Paint", paint, (0.0, 1.0), "share", uses_fill=True, n_uniforms=2
+    )
     drawn = [
-        OpSample(own, 0.25, IN_THE_MIDDLE),
+        OpSample(painted, 0.25, IN_THE_MIDDLE),
         OpSample(OPERATIONS["Invert"], 0.0, IN_THE_MIDDLE),
     ]
     result = apply_to_pil(drawn, photo("RGB", 0), FILL)
     expected = [255 - round(255 * channel / 4) for channel in FILL]
     assert (levels_of(result) == expected).all()
     with pytest.raises(SettingsError, match="Paint has no function for PIL images"):
-        own.apply_to_pil(photo("RGB", 0), 0.25, (1, 2, 3), IN_THE_MIDDLE)
+        painted.apply_to_pil(photo("RGB", 0), 0.25, (1, 2, 3), IN_THE_MIDDLE)

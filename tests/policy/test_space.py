@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 from own_operations import DARKEN, GAMMA
 from paper_table import PAPER_RANGES
+from random_inputs import seeded
 from search_steps import space_of
 from torch import Tensor
 
@@ -56,9 +57,10 @@ def test_the_named_spaces_are_their_sources_tables() -> None:
     assert search_space("hba") == search_space() == SearchSpace()
     for name, table in (("hba", PAPER_RANGES), ("pba", PBA_TABLE)):
         space = SPACES[name]
-        assert [(one.name, one.magnitude_range) for one in space.operations] == list(
-            table.items()
-        )
+        assert [
+            (operation.name, operation.magnitude_range)
+            for operation in space.operations
+        ] == list(table.items())
         assert (space.n, len(space.slots), space.copies, space.max_count) == (
             54,
             30,
@@ -73,17 +75,17 @@ def test_the_named_spaces_are_their_sources_tables() -> None:
             )
         bilinear = search_space(name, None, "bilinear")
         assert [
-            one.with_interpolation("nearest") for one in bilinear.operations
+            operation.with_interpolation("nearest") for operation in bilinear.operations
         ] == list(space.operations)
     with pytest.raises(SettingsError, match="did you mean hba"):
         search_space("HBA")
     recipe = SPACES["recipe"]
     full = SPACES["full"]
-    assert {one.name for one in full.operations} == {*OPERATIONS, *STAGED}
-    assert {one.name for one in recipe.walk} == {*OPERATIONS} - {"Cutout"}
-    assert {one.name for one in recipe.operations} - {*OPERATIONS} == {*RECIPE} & {
-        *STAGED
-    }
+    assert {operation.name for operation in full.operations} == {*OPERATIONS, *STAGED}
+    assert {operation.name for operation in recipe.walk} == {*OPERATIONS} - {"Cutout"}
+    assert {operation.name for operation in recipe.operations} - {*OPERATIONS} == {
+        *RECIPE
+    } & {*STAGED}
     for space in (recipe, full):
         assert (space.copies, space.count_probabilities) == (2, (0.2, 0.3, 0.5))
     assert search_space("recipe", searches_count=True).count_probabilities == (
@@ -177,8 +179,14 @@ def test_spaces_that_cannot_be_are_refused() -> None:
         ({"regularizers": (DROPOUT, DROPOUT)}, "dropout.fc"),
         ({"copies": 0}, "copies"),
         *(
-            ({"count_probabilities": one}, "count_probabilities")
-            for one in ((), (0.5,), (-0.5, 1.5), (math.nan, 1.0), (0.2, 0.3, 0.4))
+            ({"count_probabilities": probabilities}, "count_probabilities")
+            for probabilities in (
+                (),
+                (0.5,),
+                (-0.5, 1.5),
+                (math.nan, 1.0),
+                (0.2, 0.3, 0.4),
+            )
         ),
         ({"operations": (OPERATIONS["Rotate"],), "copies": 1}, "1 slots"),
         (
@@ -247,16 +255,18 @@ def test_operations_are_chosen_by_name_and_registered_ones_too() -> None:
 
 
 def test_ranges_are_those_in_which_magnitudes_are_searched() -> None:
-    given = {
+    ranges = {
         "Rotate": (0.0, 180.0),
         "Posterize": (8.0, 4.0),
         "ResizedCrop": (1.0, 0.5),
         "CutMix": (1.0, 1.0),
     }
-    space = search_space("recipe", ranges=given)
+    space = search_space("recipe", ranges=ranges)
     assert {
-        one.name: one.magnitude_range for one in space.operations if one.name in given
-    } == given
+        operation.name: operation.magnitude_range
+        for operation in space.operations
+        if operation.name in ranges
+    } == ranges
     middle = dict(
         zip(space.names, space.decode(space.initial(0.5)).tolist(), strict=True)
     )
@@ -300,10 +310,17 @@ def test_regularizers_come_last_and_start_at_their_own_values() -> None:
         == "SearchSpace(dropout.fc, weight_decay, mine.count; copies=2, max_count=0,"
         " n=3)"
     )
-    for one in (space, both(searches_count=False), alone()):
-        of_schedule = of_row(one, {"Rotate.1.probability": 0.3, "dropout.fc": 0.05})
-        for start in (one.initial(), one.initial(0.5), randaugment(one), of_schedule):
-            values = one.decode(start.double())[one.n_of_policy :]
+    for any_space in (space, both(searches_count=False), alone()):
+        of_schedule = of_row(
+            any_space, {"Rotate.1.probability": 0.3, "dropout.fc": 0.05}
+        )
+        for start in (
+            any_space.initial(),
+            any_space.initial(0.5),
+            randaugment(any_space),
+            of_schedule,
+        ):
+            values = any_space.decode(start.double())[any_space.n_of_policy :]
             assert values.tolist() == pytest.approx([0.05, 5e-4, 1], rel=1e-5)
 
 
@@ -311,9 +328,7 @@ def test_a_log_scale_is_even_in_the_logarithm_and_encode_its_inverse() -> None:
     space = alone()
     quarter = torch.full((3,), 0.25, dtype=torch.float64).logit()
     assert float(space.decode(quarter)[1]) == pytest.approx((1e-6) ** 0.75 * 0.1**0.25)
-    logits = torch.randn(
-        20, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64
-    )
+    logits = torch.randn(20, 3, generator=seeded(0), dtype=torch.float64)
     torch.testing.assert_close(space.encode(space.decode(logits)), logits)
     ends = space.decode(torch.tensor([[-torch.inf], [torch.inf]]).expand(2, 3))
     assert torch.equal(ends, torch.stack(space.bounds(ends.dtype, ends.device)))

@@ -3,13 +3,14 @@
 import pytest
 import torch
 from plain_rows import plain_row
+from random_inputs import seeded
 from torch import Tensor
 
 from hba.algorithms.scores import AugmentedBatch, expected_score
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, STAGED
 from hba.packed import apply_to_all
-from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
+from hba.policy.draw import apply_operations, draw_with_trace
 from hba.policy.player import draw_for_one
 from hba.policy.space import SearchSpace
 
@@ -21,9 +22,9 @@ STAGES = tuple(
 SPACE = SearchSpace((*STAGES, *WALK), 2, (0.2, 0.3, 0.5), searches_count=True)
 
 
-def row(space: SearchSpace, **given: float) -> Tensor:
+def row(space: SearchSpace, **magnitudes: float) -> Tensor:
     values = space.decode(space.initial(0.3))
-    for name, value in given.items():
+    for name, value in magnitudes.items():
         values[space.names.index(name.replace("_", "."))] = value
     return values
 
@@ -37,7 +38,7 @@ def test_columns_are_in_the_order_of_stages_and_without_copies_outside_the_walk(
         *crops,
     ]
     assert SPACE.names[-4:] == (
-        *(f"CutMix.{kind}" for kind in ("probability", "magnitude")),
+        *(f"CutMix.{quantity}" for quantity in ("probability", "magnitude")),
         "count.1.probability",
         "count.2.probability",
     )
@@ -49,7 +50,7 @@ def test_columns_are_in_the_order_of_stages_and_without_copies_outside_the_walk(
         "Rotate.2",
     ]
     assert SPACE.walk_slots == slice(3, 9)
-    assert [one.name for one in SPACE.mixing] == ["CutMix"]
+    assert [operation.name for operation in SPACE.mixing] == ["CutMix"]
 
 
 def test_each_fires_by_itself_as_often_as_its_probability_says() -> None:
@@ -59,9 +60,7 @@ def test_each_fires_by_itself_as_often_as_its_probability_says() -> None:
         PaddedCrop_probability=0.2,
         ResizedCrop_probability=0.9,
     )
-    sample, trace = draw_with_trace(
-        SPACE, values, N_IMAGES, torch.Generator().manual_seed(1)
-    )
+    sample, trace = draw_with_trace(SPACE, values, N_IMAGES, seeded(1))
     before = sample.slots[:, :3] >= 0
     assert before.double().mean(0).tolist() == pytest.approx([0.5, 0.2, 0.9], abs=0.015)
     assert torch.equal(before, trace.fired[:, :3])
@@ -79,41 +78,16 @@ def test_the_walk_is_drawn_as_without_other_stages() -> None:
     columns = [SPACE.names.index(name) for name in alone.names]
     for spread in (None, 0.5):
         widths = None if spread is None else torch.full((SPACE.n,), spread)
-        sample, trace = draw_with_trace(
-            SPACE, values, 500, torch.Generator().manual_seed(2), widths
-        )
+        sample, trace = draw_with_trace(SPACE, values, 500, seeded(2), widths)
         of_alone = None if widths is None else widths[columns]
         expected, of_walk = draw_with_trace(
-            alone, values[columns], 500, torch.Generator().manual_seed(2), of_alone
+            alone, values[columns], 500, seeded(2), of_alone
         )
         slots = torch.where(expected.slots < 0, -1, expected.slots + 3)
         assert torch.equal(sample.slots[:, 3:5], slots)
         assert torch.equal(sample.positions[:, 3:5, :2], expected.positions)
         assert torch.equal(trace.visited[:, 3:9], of_walk.visited)
         assert torch.equal(trace.count, of_walk.count)
-
-
-@pytest.mark.parametrize("spread", [None, 0.7])
-def test_one_image_gets_what_a_batch_of_one_gets(spread: float | None) -> None:
-    values = row(SPACE)
-    widths = None if spread is None else torch.full((SPACE.n,), spread)
-    plain = plain_row(SPACE, values, widths)
-    means = mean_probabilities(SPACE, values, widths)
-    for seed in range(40):
-        drawn = draw_for_one(plain, torch.Generator().manual_seed(seed))
-        sample = draw_with_trace(
-            SPACE, means, 1, torch.Generator().manual_seed(seed), widths
-        )[0]
-        taken = sample.slots[0] >= 0
-        names = [
-            SPACE.slots[slot].operation.name for slot in sample.slots[0][taken].tolist()
-        ]
-        assert [one.operation.name for one in drawn] == names
-        for one, magnitude, position in zip(
-            drawn, sample.magnitudes[0][taken], sample.positions[0][taken], strict=True
-        ):
-            assert one.magnitude == pytest.approx(float(magnitude), rel=1e-5, abs=1e-6)
-            assert one.position == pytest.approx(position[: len(one.position)].tolist())
 
 
 def test_a_single_image_takes_operations_with_different_counts_of_random_numbers() -> (
@@ -124,10 +98,10 @@ def test_a_single_image_takes_operations_with_different_counts_of_random_numbers
     )
     values = torch.tensor([1.0, 0.5, 1.0, 0.5])
     image = torch.rand(1, 3, 8, 8)
-    drawn = draw_for_one(plain_row(space, values), torch.Generator().manual_seed(1))
+    drawn = draw_for_one(plain_row(space, values), seeded(1))
     of_batch = apply_operations(
         space,
-        draw_with_trace(space, values, 1, torch.Generator().manual_seed(1))[0],
+        draw_with_trace(space, values, 1, seeded(1))[0],
         image,
         torch.zeros(3),
     )
@@ -141,9 +115,7 @@ def test_the_score_of_a_flip_is_the_derivative_of_what_it_is_worth() -> None:
     logit, and none by others.
     """
     values = row(SPACE, HorizontalFlip_probability=0.3)
-    _, trace = draw_with_trace(
-        SPACE, values, N_IMAGES, torch.Generator().manual_seed(4)
-    )
+    _, trace = draw_with_trace(SPACE, values, N_IMAGES, seeded(4))
     rows = values.expand(N_IMAGES, -1)
     batch = AugmentedBatch(
         torch.empty(0), torch.empty(0), trace, rows, torch.zeros_like(rows), 1.0

@@ -8,6 +8,7 @@ import math
 import pytest
 import torch
 from own_operations import GAMMA
+from random_inputs import seeded
 from torchvision.transforms import InterpolationMode, RandAugment
 
 from hba.errors import SettingsError
@@ -94,7 +95,7 @@ def test_k_is_two_but_for_the_operation_that_does_nothing() -> None:
         space,
         space.decode(randaugment(space)),
         N_DRAWS,
-        torch.Generator().manual_seed(0),
+        seeded(0),
     )
     shares = (trace.count.flatten().bincount(minlength=4) / N_DRAWS).tolist()
     expected = [
@@ -125,15 +126,15 @@ def test_other_ranges_and_own_operations() -> None:
     )
     assert start["Solarize.1.magnitude"] == pytest.approx(178.5)
     assert start["Contrast.2.magnitude"] == pytest.approx(0.73)
-    own = start_of(OWN)
-    assert own["Tones.1.probability"] == pytest.approx(LEAST_PROBABILITY)
-    assert [own[f"Tones.{copy}.magnitude"] for copy in (1, 2)] == pytest.approx(
-        [0.3 * 3.0, -0.3]
-    )
-    assert [own[f"Power.{copy}.magnitude"] for copy in (1, 2)] == pytest.approx(
-        [1 + 0.3, 1 - 0.3 * 0.5]
-    )
-    assert own["Level.1.magnitude"] == pytest.approx(4.0), (
+    started_values = start_of(OWN)
+    assert started_values["Tones.1.probability"] == pytest.approx(LEAST_PROBABILITY)
+    assert [
+        started_values[f"Tones.{copy}.magnitude"] for copy in (1, 2)
+    ] == pytest.approx([0.3 * 3.0, -0.3])
+    assert [
+        started_values[f"Power.{copy}.magnitude"] for copy in (1, 2)
+    ] == pytest.approx([1 + 0.3, 1 - 0.3 * 0.5])
+    assert started_values["Level.1.magnitude"] == pytest.approx(4.0), (
         "in the middle without an identity"
     )
 
@@ -147,8 +148,8 @@ def test_k_begins_at_the_probabilities_of_the_space() -> None:
             *logits[-space.max_count :].double().sigmoid().cumprod(0).tolist(),
             0.0,
         ]
-        found = [before - after for before, after in itertools.pairwise(at_least)]
-        assert found == pytest.approx(list(probabilities), abs=1e-6)
+        shares = [before - after for before, after in itertools.pairwise(at_least)]
+        assert shares == pytest.approx(list(probabilities), abs=1e-6)
 
 
 def row_start(space: SearchSpace, row: dict[str, float]) -> dict[str, float]:
@@ -216,7 +217,7 @@ def test_a_start_of_some_operations_replaces_theirs() -> None:
     space = search_space("recipe", ranges={"Posterize": (8.0, 4.0)})
     end = torch.tensor(3.0).sigmoid().item()
     before = randaugment(space)
-    given = {
+    replaced = {
         "HorizontalFlip": 0.5,
         "VerticalFlip.probability": 0.0,
         "ResizedCrop.magnitude": 0.6,
@@ -225,7 +226,7 @@ def test_a_start_of_some_operations_replaces_theirs() -> None:
         "Posterize": 0.7,
         "Posterize.magnitude": 5.0,
     }
-    logits = started(space, before, given)
+    logits = started(space, before, replaced)
     start = dict(zip(space.names, space.decode(logits.double()).tolist(), strict=True))
     expected = {
         "HorizontalFlip.probability": 0.5,
@@ -237,8 +238,8 @@ def test_a_start_of_some_operations_replaces_theirs() -> None:
         **{f"Posterize.{copy}.magnitude": 5.0 for copy in (1, 2)},
     }
     assert {name: start[name] for name in expected} == pytest.approx(expected, rel=1e-5)
-    others = [name not in expected for name in space.names]
-    assert torch.equal(logits[others], before[others])
+    is_other = [name not in expected for name in space.names]
+    assert torch.equal(logits[is_other], before[is_other])
     for name, value, message in (
         ("Rotatee", 0.5, "did you mean Rotate"),
         (

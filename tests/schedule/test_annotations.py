@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from random_inputs import seeded
 from torch import Tensor
 from torchvision import tv_tensors
 from torchvision.transforms.v2 import functional as TF
@@ -47,13 +48,16 @@ def boxes(form: str = "XYXY", numbers: Any = CORNERS) -> Any:
 
 def keypoints(numbers: Any = POINTS) -> list[Any]:
     """One set of them; none where torchvision has none, as before 0.23."""
-    return [kind(torch.tensor(numbers), canvas_size=SIZE) for kind in KEYPOINTS]
+    return [
+        keypoint_type(torch.tensor(numbers), canvas_size=SIZE)
+        for keypoint_type in KEYPOINTS
+    ]
 
 
 def torchvision_s(name: str, magnitude: float) -> Callable[[Any], Any]:
     """What torchvision's own AutoAugment does for an operation."""
     if name == "Rotate":
-        return lambda given: TF.rotate(given, magnitude)
+        return lambda image: TF.rotate(image, magnitude)
     degrees = math.degrees(math.atan(magnitude))
     pixels = (
         magnitude * SIZE[1],
@@ -63,8 +67,8 @@ def torchvision_s(name: str, magnitude: float) -> Callable[[Any], Any]:
     shift = {"TranslateX": [-pixels[0], 0.0], "TranslateY": [0.0, -pixels[1]]}.get(
         name, [0.0, 0.0]
     )
-    return lambda given: TF.affine(
-        given, angle=0.0, translate=shift, scale=1.0, shear=shear, center=[0.0, 0.0]
+    return lambda image: TF.affine(
+        image, angle=0.0, translate=shift, scale=1.0, shear=shear, center=[0.0, 0.0]
     )
 
 
@@ -88,45 +92,47 @@ def test_flips_turns_and_crops_move_annotations_as_torchvision_does() -> None:
         (OpSample(STAGED["VerticalFlip"], 0.0, ()), TF.vertical_flip),
         (
             OpSample(STAGED["QuarterTurn"], 0.0, (0.5,)),
-            lambda given: TF.rotate(given, 180),
+            lambda image: TF.rotate(image, 180),
         ),
         (
             OpSample(STAGED["Zoom"], 0.5, (0.9975,)),
-            lambda given: TF.affine(given, 0.0, [0, 0], 1.4975, [0.0, 0.0]),
+            lambda image: TF.affine(image, 0.0, [0, 0], 1.4975, [0.0, 0.0]),
         ),
         (
             crop,
-            lambda given: TF.resized_crop(
-                given, height // 4, width // 4, height // 2, width // 2, list(SIZE)
+            lambda image: TF.resized_crop(
+                image, height // 4, width // 4, height // 2, width // 2, list(SIZE)
             ),
         ),
     ]
     mask = tv_tensors.Mask(torch.arange(height * width).view(1, height, width) % 251)
-    for one, reference in references:
-        for given in (
+    for step, reference in references:
+        for annotation in (
             boxes(),
             *keypoints(),
-            *([mask] if STAGED[one.operation.name].stage == "symmetry" else []),
+            *([mask] if STAGED[step.operation.name].stage == "symmetry" else []),
         ):
-            found = move_annotation(given, [one])
-            expected = reference(given)
-            if isinstance(given, KEYPOINTS) and one.operation.name.endswith("Flip"):
+            turned = move_annotation(annotation, [step])
+            expected = reference(annotation)
+            if isinstance(annotation, KEYPOINTS) and step.operation.name.endswith(
+                "Flip"
+            ):
                 expected = expected + torch.tensor(
                     [
-                        float(name == one.operation.name)
+                        float(name == step.operation.name)
                         for name in ("HorizontalFlip", "VerticalFlip")
                     ]
                 )
             assert torch.allclose(
-                found.as_subclass(Tensor).double(),
+                turned.as_subclass(Tensor).double(),
                 expected.as_subclass(Tensor).double(),
-            ), one
+            ), step
     square = tv_tensors.BoundingBoxes(
         torch.tensor([[3.0, 5.0, 20.0, 17.0]]), format="XYXY", canvas_size=(40, 40)
     )
     for times, at in ((90, 0.1), (270, 0.9)):
-        found = move_annotation(square, [OpSample(STAGED["QuarterTurn"], 0.0, (at,))])
-        assert torch.allclose(found, TF.rotate(square, times)), times
+        turned = move_annotation(square, [OpSample(STAGED["QuarterTurn"], 0.0, (at,))])
+        assert torch.allclose(turned, TF.rotate(square, times)), times
 
 
 @pytest.mark.parametrize(
@@ -140,12 +146,10 @@ def test_distortions_keep_annotations_on_the_image(
     """
     picture = spot(30, 18) / 255
     for seed in range(20):
-        uniforms = torch.rand(
-            STAGED[name].n_uniforms, generator=torch.Generator().manual_seed(seed)
-        ).tolist()
-        one = [OpSample(STAGED[name], largest, (*uniforms, 0.5))]
-        levels = apply_to_all(one, picture[None], torch.zeros(3))[0, 0]
-        mask = move_annotation(tv_tensors.Mask(picture[0].byte()), one).as_subclass(
+        uniforms = torch.rand(STAGED[name].n_uniforms, generator=seeded(seed)).tolist()
+        steps = [OpSample(STAGED[name], largest, (*uniforms, 0.5))]
+        levels = apply_to_all(steps, picture[None], torch.zeros(3))[0, 0]
+        mask = move_annotation(tv_tensors.Mask(picture[0].byte()), steps).as_subclass(
             Tensor
         )
         assert ((levels > 0.5) != mask.bool()).sum() <= 1
@@ -154,11 +158,12 @@ def test_distortions_keep_annotations_on_the_image(
             [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
         )
         assert (
-            move_annotation(boxes(numbers=[[28.0, 16.0, 33.0, 21.0]]), one)[0] - around
+            move_annotation(boxes(numbers=[[28.0, 16.0, 33.0, 21.0]]), steps)[0]
+            - around
         ).abs().max() < error
         for points in keypoints([[30.5, 18.5]]):
             middle = torch.stack([columns.float().mean(), rows.float().mean()]) + 0.5
-            assert (move_annotation(points, one)[0] - middle).abs().max() < error
+            assert (move_annotation(points, steps)[0] - middle).abs().max() < error
     space = SearchSpace((STAGED[name],), count_probabilities=(1.0,))
     schedule = Schedule(space, np.array([[1.0, largest]]), (0.0, 0.0, 0.0))
     image, mask = schedule.transform()(
@@ -171,14 +176,14 @@ def test_boxes_and_keypoints_move_as_in_torchvision() -> None:
     for name, sign in itertools.product(GEOMETRIC, (1, -1)):
         magnitude = sign * MAGNITUDES[name]
         reference = torchvision_s(name, magnitude)
-        for given in (boxes(), boxes("XYWH"), boxes("CXCYWH"), *keypoints()):
-            found = move_annotation(given, [drawn(name, magnitude)])
-            expected = reference(given)
-            assert type(found) is type(given)
-            assert found.canvas_size == SIZE
-            assert not torch.equal(found, given)
+        for before in (boxes(), boxes("XYWH"), boxes("CXCYWH"), *keypoints()):
+            after = move_annotation(before, [drawn(name, magnitude)])
+            expected = reference(before)
+            assert type(after) is type(before)
+            assert after.canvas_size == SIZE
+            assert not torch.equal(after, before)
             torch.testing.assert_close(
-                found.as_subclass(Tensor),
+                after.as_subclass(Tensor),
                 expected.as_subclass(Tensor),
                 atol=1e-3,
                 rtol=0,
@@ -186,9 +191,7 @@ def test_boxes_and_keypoints_move_as_in_torchvision() -> None:
 
 
 def test_a_mask_moves_as_pil_moves_the_same_picture() -> None:
-    levels = torch.randint(
-        0, 256, SIZE, generator=torch.Generator().manual_seed(0), dtype=torch.uint8
-    )
+    levels = torch.randint(0, 256, SIZE, generator=seeded(0), dtype=torch.uint8)
     for name, dtype, share in itertools.product(
         GEOMETRIC, (torch.uint8, torch.int64, torch.bool), (1, -0.7)
     ):
@@ -198,9 +201,9 @@ def test_a_mask_moves_as_pil_moves_the_same_picture() -> None:
         expected = torch.from_numpy(np.array(apply_to_pil(what, picture, (0.0,)))).to(
             dtype
         )
-        found = move_annotation(mask, what)
-        assert (type(found), found.dtype) == (tv_tensors.Mask, dtype)
-        assert torch.equal(found.as_subclass(Tensor), expected)
+        moved_mask = move_annotation(mask, what)
+        assert (type(moved_mask), moved_mask.dtype) == (tv_tensors.Mask, dtype)
+        assert torch.equal(moved_mask.as_subclass(Tensor), expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float32])
@@ -221,9 +224,9 @@ def test_uncovered_pixels_of_a_mask_are_filled_as_torchvision_fills_them(
         ("Elastic", (0.3,)),
     ):
         largest = {"Rotate": 30.0, "Perspective": 0.5, "Elastic": 0.1}[name]
-        one = OpSample({**OPERATIONS, **STAGED}[name], largest, uniforms)
-        black = move_annotation(mask, [one])
-        filled = move_annotation(mask, [one], 255)
+        step = OpSample({**OPERATIONS, **STAGED}[name], largest, uniforms)
+        black = move_annotation(mask, [step])
+        filled = move_annotation(mask, [step], 255)
         assert filled.dtype == dtype
         assert torch.equal(filled == 255, black == 0), name
         assert torch.equal(filled[filled != 255], black[black != 0]), name
@@ -256,7 +259,7 @@ def test_a_policy_moves_masks_of_a_batch_with_their_images(interpolation: str) -
     policy = schedule.policy(0, mask_fill=255)
     images = torch.rand(8, 3, *SIZE)
     masks = torch.randint(0, 20, (8, *SIZE))
-    generator = torch.Generator().manual_seed(0)
+    generator = seeded(0)
     sample = policy.draw(8, generator)
     generator.manual_seed(0)
     new_images, new_masks = policy(images, generator, masks=masks)
@@ -364,7 +367,7 @@ def test_all_frames_of_a_video_get_one_draw() -> None:
         256,
         (3, *SIZE),
         dtype=torch.uint8,
-        generator=torch.Generator().manual_seed(1),
+        generator=seeded(1),
     )
     torch.manual_seed(0)
     video, mask = transform(
@@ -372,8 +375,8 @@ def test_all_frames_of_a_video_get_one_draw() -> None:
         tv_tensors.Mask(frame[0].expand(4, *SIZE)),
     )
     assert (type(video), video.shape) == (tv_tensors.Video, (4, 3, *SIZE))
-    assert all(torch.equal(one, video[0]) for one in video)
-    assert all(torch.equal(one, mask[0]) for one in mask)
+    assert all(torch.equal(frame, video[0]) for frame in video)
+    assert all(torch.equal(frame, mask[0]) for frame in mask)
     assert not torch.equal(video[0].as_subclass(Tensor), frame)
 
 
@@ -393,10 +396,10 @@ def test_boxes_of_whole_numbers_are_rounded_at_the_end() -> None:
     """Not before they are converted, nor before what is outside of the image is cut
     off.
     """
-    given = tv_tensors.BoundingBoxes(
+    marked = tv_tensors.BoundingBoxes(
         torch.tensor([[10, 10, 5, 5]]), format="CXCYWH", canvas_size=SIZE
     )
-    assert move_annotation(given, [drawn("TranslateY", 2 / SIZE[0])]).tolist() == [
+    assert move_annotation(marked, [drawn("TranslateY", 2 / SIZE[0])]).tolist() == [
         [10, 8, 5, 5]
     ]
     small = tv_tensors.BoundingBoxes(

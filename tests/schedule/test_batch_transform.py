@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from random_inputs import seeded
 from scipy import stats
-from search_problems import seeded
 from small_trainings import one_operation
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
@@ -47,29 +47,30 @@ def test_batches_are_mixed_as_in_a_training() -> None:
     images = torch.tensor([1.0, 0.0])[:, None, None, None].expand(2, 1, side, side)
     labels = torch.tensor([2, 0])
     torch.manual_seed(0)
-    given = [transform(images, labels) for _ in range(n)]
+    batches = [transform(images, labels) for _ in range(n)]
+    mixed = torch.stack([images for images, _ in batches])
+    soft = torch.stack([labels for _, labels in batches])
+    first, second = mixed[:, :, 0].unbind(1)
+    torch.testing.assert_close(second, 1 - first)
+    share = first.mean(dim=(1, 2))
+    nothing = torch.zeros(n)
+    of_first = torch.stack([1 - share, nothing, share], dim=1)
+    of_second = torch.stack([share, nothing, 1 - share], dim=1)
+    torch.testing.assert_close(soft, torch.stack([of_first, of_second], dim=1))
     generator = seeded(0)
-    found = torch.stack([mixed[0, 0] for mixed, _ in given]).double()
     drawn = torch.stack([draw_shares(mixing, side, side, generator) for _ in range(n)])
-    for (mixed, soft), shares in zip(given, found, strict=True):
-        torch.testing.assert_close(mixed[1, 0], 1 - mixed[0, 0])
-        share = float(shares.mean())
-        torch.testing.assert_close(
-            soft, torch.tensor([[1 - share, 0.0, share], [share, 0.0, 1 - share]])
-        )
+    by_both = (first.double(), drawn)
     of_mixup = [
-        one[(one > 0).flatten(1).all(1) & (one < 1).flatten(1).all(1), 0, 0]
-        for one in (found, drawn)
+        shares[((shares > 0) & (shares < 1)).flatten(1).all(1), 0, 0]
+        for shares in by_both
     ]
     in_box = [
-        one[(one == 0).flatten(1).any(1)].flatten(1).mean(1) for one in (found, drawn)
+        shares[(shares == 0).flatten(1).any(1)].flatten(1).mean(1) for shares in by_both
     ]
-    for first, second in (of_mixup, in_box):
-        assert (
-            stats.ks_2samp(first.numpy().round(5), second.numpy().round(5)).pvalue
-            > 1e-3
-        )
-        assert abs(len(first) - len(second)) < 4 * (2 * n * 0.25) ** 0.5
+    for ours, trained_on in (of_mixup, in_box):
+        comparison = stats.ks_2samp(ours.numpy().round(5), trained_on.numpy().round(5))
+        assert comparison.pvalue > 1e-3
+        assert abs(len(ours) - len(trained_on)) < 4 * (2 * n * 0.25) ** 0.5
 
 
 def test_the_place_decides_the_mixing_and_a_training_gets_the_rows_of_its_epochs() -> (
@@ -87,11 +88,15 @@ def test_the_place_decides_the_mixing_and_a_training_gets_the_rows_of_its_epochs
     assert torch.equal(mixed, images)
     assert torch.equal(soft, torch.eye(3)[labels])
     rows = ScheduleAugmentation(schedule).mixing_by_epoch(3)
-    assert [one.mixup_probability for one in rows] == [0.0, 0.5, 1.0]
+    assert [row.mixup_probability for row in rows] == [0.0, 0.5, 1.0]
     only = mixing_schedule((0.3, 0.2), names=("CutMix",))
     on_device = Mixing.of(only.space, torch.tensor(only.values[0]))
-    for one in (*ScheduleAugmentation(only).mixing_by_epoch(1), on_device):
-        assert (one.mixup_probability, one.cutmix_probability, one.cutmix_alpha) == (
+    for mixing in (*ScheduleAugmentation(only).mixing_by_epoch(1), on_device):
+        assert (
+            mixing.mixup_probability,
+            mixing.cutmix_probability,
+            mixing.cutmix_alpha,
+        ) == (
             0.0,
             0.3,
             0.2,

@@ -11,7 +11,7 @@ import pytest
 from fuzzed import check_schedule, schedule_texts
 from hypothesis import HealthCheck, given, settings
 from own_operations import DARKEN, GAMMA, gamma
-from tuned_schedules import alone, both, staged
+from tuned_schedules import alone, both, random_schedule, staged
 
 import hba
 from hba.errors import ScheduleError
@@ -52,15 +52,6 @@ def refusal_of(content: Content | str) -> str:
         loaded(content)
     assert "\n" not in str(raised.value)
     return str(raised.value)
-
-
-def random_schedule(space: SearchSpace, epochs: int, **others: Any) -> Schedule:
-    low, high = np.array(space.ranges).T
-    return Schedule(
-        space,
-        low + (high - low) * np.random.default_rng(0).random((epochs, space.n)),
-        **others,
-    )
 
 
 def test_golden_files_load_with_their_values_and_are_written_alike() -> None:
@@ -127,10 +118,10 @@ def test_schedules_are_read_back_to_the_last_bit(tmp_path: Path) -> None:
     spreads = (0.1, [[1 / 3, 1e300, 0.0, 0, 0, 0, 0]] * 3, [[0.1], [0.2], [3]])
     for schedule in (*schedules, *map(both, spreads), alone()):
         schedule.save(tmp_path / "a.json")
-        found = Schedule.load(tmp_path / "a.json")
-        assert found.values.tobytes() == schedule.values.tobytes()
-        assert found.spread.tobytes() == schedule.spread.tobytes()
-        assert (found.space, found.fill, found.provenance) == (
+        read = Schedule.load(tmp_path / "a.json")
+        assert read.values.tobytes() == schedule.values.tobytes()
+        assert read.spread.tobytes() == schedule.spread.tobytes()
+        assert (read.space, read.fill, read.provenance) == (
             schedule.space,
             schedule.fill,
             schedule.provenance,
@@ -226,8 +217,8 @@ def test_a_file_with_one_thing_wrong_is_refused_by_its_place() -> None:
         ):
             content["spread"] = [[content["spread"]] * len(content["hyperparameters"])]
         inner = content
-        for part in path[:-1]:
-            inner = inner[part]
+        for key in path[:-1]:
+            inner = inner[key]
         if value is MISSING:
             del inner[path[-1]]
         else:
@@ -255,7 +246,7 @@ def test_what_is_no_schedule_at_all_is_refused(tmp_path: Path) -> None:
 
 
 @settings(
-    max_examples=60,
+    max_examples=25,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(text=schedule_texts())
@@ -276,14 +267,14 @@ def test_operations_of_your_own_are_read_where_they_are_registered(
         SearchSpace((GAMMA, DARKEN, OPERATIONS["Rotate"]), copies=1), values
     )
     schedule.save(tmp_path / "a.json")
-    found = hba.load_policy(tmp_path / "a.json")
-    assert found.space.operations == (GAMMA, DARKEN, OPERATIONS["Rotate"])
-    assert found.space.operations[0].function is gamma
-    assert found.text() == schedule.text()
+    read = hba.load_policy(tmp_path / "a.json")
+    assert read.space.operations == (GAMMA, DARKEN, OPERATIONS["Rotate"])
+    assert read.space.operations[0].function is gamma
+    assert read.text() == schedule.text()
     content = json.loads(schedule.text())
     assert content["space"]["operations"][0]["function"] == "own_operations:gamma"
     content["space"]["operations"][0]["function"] = "an_older_module:power"
-    assert loaded(content).space == found.space, "the function may have moved"
+    assert loaded(content).space == read.space, "the function may have moved"
     wider = register_operation(Operation("Power", gamma, (3.0, 0.1), "exponent", 1.0))
     assert loaded(schedule.text()).space.operations[0] == wider.with_range((0.5, 2.0))
     register_operation(Operation("Power", gamma, (0.5, 2.0), "power", 1.0))
@@ -295,6 +286,8 @@ def test_operations_of_your_own_are_read_where_they_are_registered(
     # hba has another operation of this name.
     text = schedule.text().replace("Power", "Gamma")
     assert "register own_operations:gamma" in refusal_of(text)
-    own = register_operation(Operation("Gamma", gamma, (0.5, 2.0), "exponent", 1.0))
-    assert loaded(text).space.operations[0] == own
+    registered_operation = register_operation(
+        Operation("Gamma", gamma, (0.5, 2.0), "exponent", 1.0)
+    )
+    assert loaded(text).space.operations[0] == registered_operation
     assert loaded(text).text() == text

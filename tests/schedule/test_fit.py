@@ -26,7 +26,9 @@ NOISE = np.random.default_rng(0).standard_normal(200_000)
 
 def wanted_of(policy: list[SubPolicy]) -> tuple[np.ndarray, np.ndarray]:
     rates: dict[str, float] = defaultdict(float)
-    for choice in (choice for one in policy for step in one.steps for choice in step):
+    for choice in (
+        choice for sub_policy in policy for step in sub_policy.steps for choice in step
+    ):
         rates[choice.operation] += choice.chance / len(policy)
     return np.repeat(np.array(list(rates.values())) / 2, 2), at_least(policy)
 

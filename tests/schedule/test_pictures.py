@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from random_inputs import seeded
+from search_steps import space_of
 from torch import Tensor
-from tuned_schedules import NAMES, OTHERS, alone, both, staged
+from tuned_schedules import NAMES, OTHERS, alone, both, random_schedule, staged
 
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
@@ -16,20 +18,6 @@ from hba.schedule.pictures import augmented_copies, draw_augmented, draw_schedul
 from hba.schedule.schedule import Schedule
 
 PNG_START = b"\x89PNG\r\n\x1a\n"
-
-
-def random_schedule(
-    epochs: int, copies: int = 2, names: tuple[str, ...] = tuple(OPERATIONS)
-) -> Schedule:
-    space = SearchSpace(
-        tuple(OPERATIONS[name] for name in names),
-        copies,
-        count_probabilities=(0.5, 0.5),
-    )
-    low, high = np.array(space.ranges).T
-    return Schedule(
-        space, low + (high - low) * np.random.default_rng(0).random((epochs, space.n))
-    )
 
 
 def inverting(probability: float) -> Schedule:
@@ -81,7 +69,7 @@ def lines_of(axes: Any) -> list[tuple[list[float], list[float]]]:
 def test_every_operation_has_a_panel_with_the_numbers_of_each_copy(
     tmp_path: Path, figures: list[Any], copies: int
 ) -> None:
-    schedule = random_schedule(3, copies, ("Rotate", "Invert"))
+    schedule = random_schedule(space_of("Rotate", "Invert", copies=copies), 3)
     draw_schedule(schedule, tmp_path / "new" / "a.png")
     assert picture(tmp_path / "new" / "a.png").width > 800
     (figure,) = figures
@@ -187,15 +175,13 @@ def test_each_axis_has_the_numbers_of_its_regularizers(
 
 
 def test_copies_show_operations_as_without_regularizers() -> None:
-    image = torch.randint(
-        0, 256, (3, 20, 20), generator=torch.Generator().manual_seed(0)
-    ).to(torch.uint8)
+    image = torch.randint(0, 256, (3, 20, 20), generator=seeded(0)).to(torch.uint8)
     schedules = (both(), both().without_regularizers())
-    (one,), (other,) = (
+    (shown,), (other,) = (
         list(augmented_copies(each, [image], epoch=2, n_copies=9, seed=3))
         for each in schedules
     )
-    assert all(torch.equal(a[0], b[0]) for a, b in zip(one, other, strict=True))
+    assert all(torch.equal(a[0], b[0]) for a, b in zip(shown, other, strict=True))
 
 
 def test_the_data_of_a_schedule_may_have_a_name_that_is_no_text(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torchvision.transforms.functional as TF
+from random_inputs import seeded
 from torch import Tensor
 
 import hba
@@ -19,12 +20,7 @@ from hba.exports import TARGETS
 from hba.operations import OPERATIONS, STAGED
 from hba.operations.erasing import ASPECTS, SMALLEST_SHARE
 from hba.operations.geometric import CROP_RATIO
-from hba.policy.draw import (
-    applied,
-    draw_with_trace,
-    mean_probabilities,
-    poisson_binomial,
-)
+from hba.policy.draw import applied, poisson_binomial
 from hba.policy_evaluation.baselines import named_rows
 from hba.schedule.fit import SubPolicy
 from hba.schedule.mixing import Mixing
@@ -63,10 +59,10 @@ def policy_and_schedule(name: str) -> tuple[Sequence[SubPolicy], Schedule]:
 
 
 def of_policy(policy: Sequence[SubPolicy]) -> Chances:
-    found: Chances = defaultdict(float)
-    for one in policy:
+    chances_of_names: Chances = defaultdict(float)
+    for sub_policy in policy:
         steps: list[dict[str, float]] = []
-        for step in one.steps:
+        for step in sub_policy.steps:
             chances: dict[str, float] = defaultdict(float)
             for choice in step:
                 if choice.operation in OPERATIONS:
@@ -76,10 +72,10 @@ def of_policy(policy: Sequence[SubPolicy]) -> Chances:
             chance = np.prod(
                 [step[name] for step, name in zip(steps, names, strict=True)]
             )
-            found[tuple(filter(None, names))] += (
-                float(chance) * one.weight / sum(each.weight for each in policy)
+            chances_of_names[tuple(filter(None, names))] += (
+                float(chance) * sub_policy.weight / sum(each.weight for each in policy)
             )
-    return found
+    return chances_of_names
 
 
 def of_walk(schedule: Schedule) -> Chances:
@@ -92,22 +88,25 @@ def of_walk(schedule: Schedule) -> Chances:
     names = [slot.operation.name for slot in slots]
     fires = [row[slot.probability] for slot in slots]
     reached = row[space.count_columns].cumprod()
-    found: Chances = defaultdict(float)
+    chances: Chances = defaultdict(float)
     for name, chance in zip(names, applied(fires, 1 - reached)[0], strict=True):
-        found[(name,)] += chance
+        chances[(name,)] += chance
     if len(reached) > 1:
         for i, j in itertools.permutations(range(len(slots)), 2):
-            others = poisson_binomial(
+            n_others = poisson_binomial(
                 fire for number, fire in enumerate(fires) if number not in (i, j)
             )
-            n = np.arange(2, len(others) + 2)
+            n = np.arange(2, len(n_others) + 2)
             chance = (
-                reached[1] * fires[i] * fires[j] * float((others / (n * (n - 1))).sum())
+                reached[1]
+                * fires[i]
+                * fires[j]
+                * float((n_others / (n * (n - 1))).sum())
             )
-            found[names[i], names[j]] += chance
-            found[(names[i],)] -= chance
-    found[()] = 1 - sum(found.values())
-    return found
+            chances[names[i], names[j]] += chance
+            chances[(names[i],)] -= chance
+    chances[()] = 1 - sum(chances.values())
+    return chances
 
 
 @pytest.mark.parametrize("name", FITTED)
@@ -117,8 +116,8 @@ def test_operations_of_an_image_are_as_far_from_the_policy_as_stated(name: str) 
     theirs = of_policy(policy)
     for numbers in range(3):
         of_length = [
-            sum(chance for names, chance in one.items() if len(names) == numbers)
-            for one in (ours, theirs)
+            sum(chance for names, chance in chances.items() if len(names) == numbers)
+            for chances in (ours, theirs)
         ]
         assert of_length[0] == pytest.approx(of_length[1], abs=1e-5)
     distance = (
@@ -129,48 +128,45 @@ def test_operations_of_an_image_are_as_far_from_the_policy_as_stated(name: str) 
 
 
 def magnitudes_of(schedule: Schedule, n_images: int) -> dict[str, Tensor]:
-    row, spread = (
-        torch.tensor(rows[0], dtype=torch.float32)
-        for rows in (schedule.values, schedule.spread)
-    )
-    means = mean_probabilities(schedule.space, row, spread)
-    draw = draw_with_trace(
-        schedule.space, means, n_images, torch.Generator().manual_seed(0), spread
-    )[0]
-    found: dict[str, list[Tensor]] = defaultdict(list)
+    draw = schedule.policy(0).draw(n_images, seeded(0))
+    drawn: dict[str, list[Tensor]] = defaultdict(list)
     for number, slot in enumerate(schedule.space.slots):
-        found[slot.operation.name].append(draw.magnitudes[draw.slots == number])
-    return {name: torch.cat(parts) for name, parts in found.items()}
+        drawn[slot.operation.name].append(draw.magnitudes[draw.slots == number])
+    return {name: torch.cat(parts) for name, parts in drawn.items()}
 
 
 @pytest.mark.parametrize("name", FITTED)
 def test_magnitudes_are_as_far_from_the_policy_as_stated(name: str) -> None:
     policy, schedule = policy_and_schedule(name)
-    wanted: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
-    for one in policy:
-        for choice in itertools.chain(*one.steps):
+    weights: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
+    for sub_policy in policy:
+        for choice in itertools.chain(*sub_policy.steps):
             if choice.magnitude is not None:
-                wanted[choice.operation][choice.magnitude] += one.weight * choice.chance
-    for operation, found in magnitudes_of(schedule, 5 * N_IMAGES).items():
-        if operation not in wanted or not len(found):
+                weights[choice.operation][choice.magnitude] += (
+                    sub_policy.weight * choice.chance
+                )
+    for operation, drawn in magnitudes_of(schedule, 5 * N_IMAGES).items():
+        if operation not in weights or not len(drawn):
             continue
         if OPERATIONS[operation].signed:
-            assert (found < 0).double().mean() == pytest.approx(
-                0.5, abs=3 / len(found) ** 0.5
+            assert (drawn < 0).double().mean() == pytest.approx(
+                0.5, abs=3 / len(drawn) ** 0.5
             )
         at, shares = (
-            np.array(one)
-            for one in zip(*sorted(wanted[operation].items()), strict=True)
+            np.array(numbers_or_shares)
+            for numbers_or_shares in zip(
+                *sorted(weights[operation].items()), strict=True
+            )
         )
         upto = np.concatenate([[0.0], shares.cumsum() / shares.sum()])
-        ordered = np.sort(found.abs().numpy())
+        ordered = np.sort(drawn.abs().numpy())
         rounding = 1e-4 * (1 + at.max())
         above, below = (
-            np.searchsorted(ordered, at + one) / len(ordered)
-            for one in (rounding, -rounding)
+            np.searchsorted(ordered, at + error) / len(ordered)
+            for error in (rounding, -rounding)
         )
         distance = max(abs(above - upto[1:]).max(), abs(below - upto[:-1]).max())
-        assert distance < FITTED[name][2] + 2 / len(found) ** 0.5, operation
+        assert distance < FITTED[name][2] + 2 / len(drawn) ** 0.5, operation
 
 
 def without_walk(name: str) -> Schedule:
@@ -184,7 +180,7 @@ def augmented(name: str, image: Tensor) -> Tensor:
     policy = without_walk(name).policy(0)
     return policy(
         image.expand(N_IMAGES, -1, -1, -1).contiguous(),
-        torch.Generator().manual_seed(1),
+        seeded(1),
     )
 
 
@@ -200,11 +196,15 @@ def test_each_symmetry_comes_equally_often(name: str, n: int) -> None:
     versions = [
         image,
         image.flip(3),
-        *(one.rot90(k, (2, 3)) for one in (image, image.flip(3)) for k in (1, 2, 3)),
+        *(
+            symmetry.rot90(k, (2, 3))
+            for symmetry in (image, image.flip(3))
+            for k in (1, 2, 3)
+        ),
     ]
-    found = augmented(name, image)
+    result = augmented(name, image)
     shares = [
-        (found == version).all(dim=(1, 2, 3)).double().mean().item()
+        (result == version).all(dim=(1, 2, 3)).double().mean().item()
         for version in versions
     ]
     assert shares[:n] == pytest.approx([1 / n] * n, abs=0.02)
@@ -214,12 +214,12 @@ def test_each_symmetry_comes_equally_often(name: str, n: int) -> None:
 @pytest.mark.parametrize("name", ["oriented", "photo", "overhead"])
 def test_crops_are_those_of_random_crop_with_an_eighth_of_padding(name: str) -> None:
     """torchvision's RandomCrop(16, padding=2): 25 places, equally likely."""
-    image = torch.rand(1, 1, 16, 16, generator=torch.Generator().manual_seed(0))
+    image = torch.rand(1, 1, 16, 16, generator=seeded(0))
     turned = (
         [image.rot90(k, (2, 3)) for k in range(4)] if name == "overhead" else [image]
     )
-    turned += [one.flip(3) for one in turned if name != "oriented"]
-    found = augmented(name, image)
+    turned += [version.flip(3) for version in turned if name != "oriented"]
+    result = augmented(name, image)
     shares = []
     for version in turned:
         padded = TF.pad(version, [2], fill=0.5)
@@ -227,7 +227,7 @@ def test_crops_are_those_of_random_crop_with_an_eighth_of_padding(name: str) -> 
             TF.crop(padded, top, left, 16, 16) for top in range(5) for left in range(5)
         ]
         shares += [
-            (found == crop).all(dim=(1, 2, 3)).double().mean().item() for crop in crops
+            (result == crop).all(dim=(1, 2, 3)).double().mean().item() for crop in crops
         ]
     assert shares == pytest.approx(
         [1 / len(shares)] * len(shares), abs=6 / (N_IMAGES * len(shares)) ** 0.5
@@ -241,9 +241,9 @@ def test_timm_applies_the_operations_that_timm_applies() -> None:
         "rand-m9-mstd0.5-inc1", {"translate_const": 100}
     )
     theirs: dict[str, list[float]] = defaultdict(list)
-    for one in transform.ops:
-        name = one.name.removesuffix("Increasing").removesuffix("Rel")
-        one.aug_fn = lambda image, *level, name=name, **_: theirs[name].append(
+    for step in transform.ops:
+        name = step.name.removesuffix("Increasing").removesuffix("Rel")
+        step.aug_fn = lambda image, *level, name=name, **_: theirs[name].append(
             abs(level[0]) if level else 0.0
         )
     with torch.random.fork_rng():
@@ -255,19 +255,19 @@ def test_timm_applies_the_operations_that_timm_applies() -> None:
     ours = magnitudes_of(hba.load_policy("timm"), N_IMAGES)
     assert theirs.keys() - ours.keys() == {"SolarizeAdd"}
     for name in theirs.keys() & ours.keys():
-        found = ours[name].abs().double()
+        drawn = ours[name].abs().double()
         expected = torch.tensor(theirs[name], dtype=torch.float64)
-        assert len(found) == pytest.approx(
+        assert len(drawn) == pytest.approx(
             len(expected), abs=8 * len(expected) ** 0.5
         ), name
         if OPERATIONS[name].magnitude_range is not None:
-            error = float(found.std() + expected.std()) / len(expected) ** 0.5
+            error = float(drawn.std() + expected.std()) / len(expected) ** 0.5
             # At level 10, Posterize keeps no bit in timm.
             rounding = 0.05 if name == "Posterize" else 0.0
-            assert found.mean() == pytest.approx(
+            assert drawn.mean() == pytest.approx(
                 float(expected.mean()), abs=6 * error + rounding
             ), name
-            assert found.std() == pytest.approx(
+            assert drawn.std() == pytest.approx(
                 float(expected.std()), rel=0.1, abs=4 * rounding
             ), name
 
@@ -281,7 +281,7 @@ def test_timm_has_the_other_numbers_of_timm() -> None:
         re_prob=0.25,
         re_mode="pixel",
     ).transforms
-    by_name = {type(one).__name__: one for one in transforms}
+    by_name = {type(transform).__name__: transform for transform in transforms}
     assert [*by_name] == [
         "RandomResizedCropAndInterpolation", "RandomHorizontalFlip", "RandAugment",
         "MaybeToTensor", "Normalize", "RandomErasing",
@@ -331,7 +331,10 @@ def test_recipes_are_schedules_by_name(tmp_path: Path) -> None:
 
 def test_none_changes_nothing_and_begins_searches_of_every_space() -> None:
     schedule = hba.load_policy("none")
-    assert {one.name for one in schedule.space.operations} == {*OPERATIONS, *STAGED}
+    assert {operation.name for operation in schedule.space.operations} == {
+        *OPERATIONS,
+        *STAGED,
+    }
     images = torch.rand(50, 3, 8, 8)
     assert torch.equal(schedule.policy(0)(images), images)
 
@@ -348,10 +351,10 @@ def test_a_recipe_takes_the_mean_training_colour_unless_it_was_given_another() -
         (dataclasses.replace(recipe, fill=(0.75,) * 3), 0.75),
     ):
         (augment,) = ScheduleAugmentation(schedule).by_epoch(1, train)
-        levels = augment(white, torch.Generator().manual_seed(0)).unique()
+        levels = augment(white, seeded(0)).unique()
         assert levels.tolist() == pytest.approx([fill, 1.0])
-    given = [
-        ScheduleAugmentation(dataclasses.replace(recipe, provenance=one))
-        for one in ({}, recipe.provenance)
+    augmentations = [
+        ScheduleAugmentation(dataclasses.replace(recipe, provenance=provenance))
+        for provenance in ({}, recipe.provenance)
     ]
-    assert given[0].definition != given[1].definition
+    assert augmentations[0].definition != augmentations[1].definition

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
-from tuned_schedules import POLICY, alone, both
+from tuned_schedules import POLICY, alone, both, random_schedule
 
 from hba.errors import ScheduleError
 from hba.operations import OPERATIONS
@@ -28,13 +28,6 @@ SPREAD = np.array([[0.0], [1.0], [0.5]])
 LOW, HIGH = np.array(SearchSpace().ranges).T
 
 
-def random_schedule(epochs: int) -> Schedule:
-    return Schedule(
-        SearchSpace(),
-        LOW + (HIGH - LOW) * np.random.default_rng(0).random((epochs, len(LOW))),
-    )
-
-
 def interpolated(values: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """numpy's linear interpolation of every column at fractional row numbers."""
     return np.stack(
@@ -48,7 +41,7 @@ def interpolated(values: np.ndarray, positions: np.ndarray) -> np.ndarray:
 def test_rows_in_between_are_numpys_linear_interpolation(
     epochs: int, new_epochs: int, fraction: float
 ) -> None:
-    schedule = random_schedule(epochs)
+    schedule = random_schedule(SearchSpace(), epochs)
     place = schedule.position(fraction)
     assert math.isclose(place, fraction * (epochs - 1))
     np.testing.assert_allclose(
@@ -130,11 +123,11 @@ def test_a_schedule_is_a_value_that_can_be_pickled() -> None:
     assert (schedule.values[0, 0], schedule.provenance["dataset"]) == (0.5, "digits")
     with pytest.raises(ValueError, match="read-only"):
         schedule.values[0, 0] = 0.9
-    for one in (schedule, both(), alone()):
-        again = pickle.loads(pickle.dumps(one))
-        assert again.values.tobytes() == one.values.tobytes()
-        assert again.spread.tobytes() == one.spread.tobytes()
-        assert repr(again) == repr(one)
+    for any_schedule in (schedule, both(), alone()):
+        again = pickle.loads(pickle.dumps(any_schedule))
+        assert again.values.tobytes() == any_schedule.values.tobytes()
+        assert again.spread.tobytes() == any_schedule.spread.tobytes()
+        assert repr(again) == repr(any_schedule)
     assert repr(both()) == "Schedule(epochs=3, operations=2, regularizers=4, n=7)"
 
 
@@ -195,13 +188,15 @@ def test_values_on_a_log_scale_are_stretched_and_averaged_by_their_logarithms() 
 def test_a_regularizer_has_no_spread() -> None:
     schedule = both(spread=0.5)
     expected = [0.5, 0.5, 0.5, 0, 0, 0, 0]
-    for one in (
+    for spread_schedule in (
         schedule,
         both(spread=[[0.5]] * 3),
         both().with_spread(0.5),
         schedule.stretched(2),
     ):
-        np.testing.assert_array_equal(one.spread, [expected] * one.epochs)
+        np.testing.assert_array_equal(
+            spread_schedule.spread, [expected] * spread_schedule.epochs
+        )
     assert not alone().with_spread(0.5).spread.any()
     with pytest.raises(ScheduleError, match="spread must be finite"):
         both(spread=[0, 0, 0, 0, 0.1, 0, 0])

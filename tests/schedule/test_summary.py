@@ -2,15 +2,16 @@
 of small walks, and by draws.
 """
 
-import itertools
 import math
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from enumerated_walks import exact_outcomes
+from random_inputs import seeded
 from scipy.special import expit, logit
-from tuned_schedules import NAMES, OTHERS, alone, both, staged
+from tuned_schedules import NAMES, OTHERS, alone, both, random_schedule, staged
 
 import hba
 from hba.operations import OPERATIONS
@@ -34,7 +35,7 @@ from hba.schedule.summary import (
 )
 from hba.training.mixing import draw_shares
 
-N_DRAWS = 200_000
+N_DRAWS = 100_000
 
 
 def schedule_of(
@@ -85,8 +86,8 @@ def test_means_are_over_copies_and_strength_is_of_each_copy() -> None:
     assert summary.probability == pytest.approx((0.75, 0.0))
     row = [0.5, 12.0, 0.5, 18.0, 0.5, 1.45, 0.7, 0.62]
     by_name = {
-        one.operation.name: one
-        for one in summarize(schedule_of(["Rotate", "Brightness"], [row], 2), (0,))
+        summary.operation.name: summary
+        for summary in summarize(schedule_of(["Rotate", "Brightness"], [row], 2), (0,))
     }
     assert by_name["Rotate"].shown_magnitudes == ((15.0,),)
     assert by_name["Brightness"].shown_magnitudes == ((1.45, 0.62),), (
@@ -120,7 +121,9 @@ def test_an_operation_of_any_epoch_is_used() -> None:
     values = np.tile([low for low, _ in space.ranges], (5, 1))
     assert len(used_operations(Schedule(space, values))) == len(OPERATIONS), "none is"
     values[1, space.names.index("Rotate.2.probability")] = 0.1
-    assert [one.name for one in used_operations(Schedule(space, values))] == ["Rotate"]
+    assert [
+        operation.name for operation in used_operations(Schedule(space, values))
+    ] == ["Rotate"]
 
 
 def test_a_band_is_one_spread_of_logits_to_either_side() -> None:
@@ -145,7 +148,7 @@ def test_the_strongest_at_the_last_epoch_asked_for_comes_first() -> None:
         ((1, 0), [0.9, 0.25, 0.1, 0.0]),
     ):
         assert [
-            one.strength[-1] for one in summarize(schedule, epochs)
+            summary.strength[-1] for summary in summarize(schedule, epochs)
         ] == pytest.approx(expected)
 
 
@@ -156,10 +159,12 @@ def test_changes_are_from_where_the_search_began() -> None:
         [0.3, 0.1, 2.0, 0.1, 7.6],
         [0.9, 0.05, 16.5, 0.85, 0.4],
     ]
-    found = changes(schedule_of(names, rows, settings={"initial_fraction": 0.05}), 1)
-    assert [change.operation.name for change in found] == names
-    assert found[0].probability == pytest.approx((0.05, 0.9))
-    assert found[1].shown_magnitudes == pytest.approx(np.array([[1.5], [16.5]]))
+    all_changes = changes(
+        schedule_of(names, rows, settings={"initial_fraction": 0.05}), 1
+    )
+    assert [change.operation.name for change in all_changes] == names
+    assert all_changes[0].probability == pytest.approx((0.05, 0.9))
+    assert all_changes[1].shown_magnitudes == pytest.approx(np.array([[1.5], [16.5]]))
     for settings in (
         None,
         3,
@@ -213,25 +218,16 @@ def enumerated(schedule: Schedule) -> tuple[list[float], list[float], float]:
     order and every set that fires.
     """
     space = schedule.space
-    values = schedule.values[0]
-    n = len(space.slots)
     shares = np.zeros(len(space.operations))
     applications = np.zeros(len(space.operations))
     unchanged = 0.0
-    for count, chance in enumerate(space.count_probabilities):
-        for order in itertools.permutations(range(n)):
-            for fires in itertools.product((False, True), repeat=n):
-                weight = chance / math.factorial(n)
-                weight *= math.prod(
-                    p if fired else 1 - p
-                    for p, fired in zip(values, fires, strict=True)
-                )
-                applied = [slot for slot in order if fires[slot]][:count]
-                for operation in {slot // space.copies for slot in applied}:
-                    shares[operation] += weight
-                for slot in applied:
-                    applications[slot // space.copies] += weight
-                unchanged += weight * (not applied)
+    outcomes = exact_outcomes(schedule.values[0].tolist(), space.count_probabilities)
+    for (applied, _), chance in outcomes.items():
+        for operation in {slot // space.copies for slot in applied}:
+            shares[operation] += chance
+        for slot in applied:
+            applications[slot // space.copies] += chance
+        unchanged += chance * (not applied)
     return shares.tolist(), applications.tolist(), unchanged
 
 
@@ -245,55 +241,54 @@ def test_reach_is_that_of_all_orders_and_outcomes() -> None:
         ((0.4, 0.7), 2, (1.0,)),
     ]:
         schedule = of_probabilities(probabilities, copies, counts)
-        found, (shares, applications, unchanged) = (
+        result, (shares, applications, unchanged) = (
             reach(schedule, 0),
             enumerated(schedule),
         )
-        assert list(found.shares.values()) == pytest.approx(shares)
-        mean = sum(number * share for number, share in enumerate(found.numbers))
-        assert (mean, found.numbers[0]) == pytest.approx((sum(applications), unchanged))
+        assert list(result.shares.values()) == pytest.approx(shares)
+        mean = sum(number * share for number, share in enumerate(result.numbers))
+        assert (mean, result.numbers[0]) == pytest.approx(
+            (sum(applications), unchanged)
+        )
 
 
 def test_reach_is_what_draws_say() -> None:
     space = SearchSpace(
         tuple(OPERATIONS.values())[:5], 2, (0.1, 0.2, 0.3, 0.4), searches_count=True
     )
-    low, high = np.array(space.ranges).T
-    searched = Schedule(
-        space, low + (high - low) * np.random.default_rng(0).random((1, space.n))
-    )
+    searched = random_schedule(space, 1)
     for schedule in (
         hba.load_policy("digits").only(150),
         searched,
         searched.with_spread(1.0),
     ):
-        draw = schedule.policy(0).draw(N_DRAWS, torch.Generator().manual_seed(0))
+        draw = schedule.policy(0).draw(N_DRAWS, seeded(0))
         operations = torch.where(
             draw.slots < 0, -1, draw.slots // schedule.space.copies
         )
-        found = reach(schedule, 0)
-        for number, share in enumerate(found.shares.values()):
+        result = reach(schedule, 0)
+        for number, share in enumerate(result.shares.values()):
             drawn = (operations == number).any(dim=1).double().mean().item()
             assert abs(drawn - share) < 5 * math.sqrt(share * (1 - share) / N_DRAWS)
         counted = (operations >= 0).sum(dim=1)
         numbers = [
-            (counted == k).double().mean().item() for k in range(len(found.numbers))
+            (counted == k).double().mean().item() for k in range(len(result.numbers))
         ]
-        assert found.numbers == pytest.approx(numbers, abs=0.005)
+        assert result.numbers == pytest.approx(numbers, abs=0.005)
 
 
 def test_reach_outside_the_walk_is_what_draws_say() -> None:
     """Rotate alone competes for K. A batch that Mixup mixes is not mixed by CutMix."""
     schedule = staged()
     n_batches = 4000
-    generator = torch.Generator().manual_seed(1)
-    found = reach(schedule, 1)
+    generator = seeded(1)
+    result = reach(schedule, 1)
     space = schedule.space
     draw = schedule.policy(1).draw(N_DRAWS, generator)
     for number, slot in enumerate(space.slots):
         drawn = (draw.slots == number).any(dim=1).double().mean().item()
-        assert found.shares[slot.operation.name] == pytest.approx(drawn, abs=0.005)
-    assert found.shares["Rotate"] == found.numbers[1] == pytest.approx(0.375)
+        assert result.shares[slot.operation.name] == pytest.approx(drawn, abs=0.005)
+    assert result.shares["Rotate"] == result.numbers[1] == pytest.approx(0.375)
     none = (draw.slots < 0).all(dim=1).double().mean().item()
     assert (
         f"{100 * none:.0f} % of the images get none. 62 % of the batches are mixed."
@@ -306,7 +301,7 @@ def test_reach_outside_the_walk_is_what_draws_say() -> None:
     is_one = shares.amin(1) == shares.amax(1)
     by_mixup = (is_one & (shares[:, 0] < 1)).double().mean()
     by_cutmix = (~is_one).double().mean()
-    assert (found.shares["Mixup"], found.shares["CutMix"]) == (0.25, 0.375)
+    assert (result.shares["Mixup"], result.shares["CutMix"]) == (0.25, 0.375)
     assert (by_mixup, by_cutmix) == pytest.approx((0.25, 0.375), abs=0.025)
 
 
@@ -316,7 +311,8 @@ def test_operations_outside_the_walk_have_strengths_and_changes() -> None:
         "start": {"HorizontalFlip": 0.75, "Rotate.magnitude": 6.0},
     }
     strengths = {
-        one.operation.name: one.strength[-1] for one in summarize(staged(), (0, 1))
+        summary.operation.name: summary.strength[-1]
+        for summary in summarize(staged(), (0, 1))
     }
     # The crop of at least half of the area is 0.5 / 0.92 of the way from the whole
     # image to its range's end.
@@ -327,7 +323,10 @@ def test_operations_outside_the_walk_have_strengths_and_changes() -> None:
         "Mixup": 0.125,
     }
     assert strengths == pytest.approx({**expected, "CutMix": 0.5})
-    moved = {one.operation.name: one for one in changes(staged(settings=settings), 1)}
+    moved = {
+        change.operation.name: change
+        for change in changes(staged(settings=settings), 1)
+    }
     assert moved["HorizontalFlip"].probability == pytest.approx((0.75, 0.25))
     assert moved["Rotate"].magnitude == pytest.approx((6.0, 24.0))
     assert moved["CutMix"].magnitude == pytest.approx((0.5, 1.0))
@@ -339,16 +338,16 @@ def test_operations_outside_the_walk_have_strengths_and_changes() -> None:
 
 def test_regularizers_have_their_values_and_where_they_began() -> None:
     for schedule in (both(), alone()):
-        found = summarize_regularizers(schedule)
-        assert tuple(one.hyperparameter.name for one in found) == NAMES
-        for one, values, began in zip(
-            found, np.array(OTHERS).T, (0.05, 5e-4, 0.05, 0.05), strict=True
+        summaries = summarize_regularizers(schedule)
+        assert tuple(summary.hyperparameter.name for summary in summaries) == NAMES
+        for summary, values, began in zip(
+            summaries, np.array(OTHERS).T, (0.05, 5e-4, 0.05, 0.05), strict=True
         ):
-            assert (one.values, one.began) == (tuple(values), began)
+            assert (summary.values, summary.began) == (tuple(values), began)
     assert summarize_regularizers(both().without_regularizers()) == ()
     row = {"Rotate.1.probability": 0.5, "dropout.fc1": 0.4, "weight_decay": 1e-3}
     elsewhere = both(settings={"init_from": {"schedule": "earlier", "values": row}})
-    assert [one.began for one in summarize_regularizers(elsewhere)] == [
+    assert [summary.began for summary in summarize_regularizers(elsewhere)] == [
         0.4,
         0.001,
         0.05,
