@@ -302,13 +302,17 @@ def _crossed(
     """The difference of two rows over the seeds that they share."""
     errors = [first.by_seed()[seed] for seed in seeds]
     other_errors = [other.by_seed()[seed] for seed in seeds]
-    n_images = results.test_images
-    if results.error is not None or n_images < 2:
+    if results.error is not None or results.test_images < 2:
         return CrossedDifference.of(errors, other_errors, None)
+    n_images = results.test_images
     mistakes = first.mistakes(n_images)
     other_mistakes = other.mistakes(n_images)
-    differences = [1.0 * mistakes[seed] - other_mistakes[seed] for seed in seeds]
-    return CrossedDifference.of(errors, other_errors, np.array(differences))
+    differences = None
+    if {*seeds} <= {*mistakes} and {*seeds} <= {*other_mistakes}:
+        differences = np.array(
+            [1.0 * mistakes[seed] - other_mistakes[seed] for seed in seeds]
+        )
+    return CrossedDifference.of(errors, other_errors, n_images, differences)
 
 
 def _mean(by_seed: Mapping[int, float], seeds: Sequence[int]) -> float:

@@ -84,9 +84,10 @@ class CrossedDifference:
             whichever is closer to 0.5
 
     Z is normal. T, Student's with S - 1 degrees of freedom, is the paired t-test, which
-    allows for few seeds that agree by chance. from_seeds is 0 for one seed, from_images
-    if the error is no share of images. The one more image prevents certainty from few
-    mistakes (Agresti and Min 2005, Statistics in Medicine 24).
+    allows for few seeds that agree by chance. Without d, images is the larger variance
+    of rows measured on different images, and both is 0. from_seeds is 0 for one seed,
+    from_images if the error is no share of images. The one more image prevents
+    certainty from few mistakes (Agresti and Min 2005, Statistics in Medicine 24).
 
     Ref: Bouthillier et al. 2021, Accounting for variance in machine learning
     benchmarks; Hillis, Berbaum and Metz 2008, Academic Radiology 15 (readers and
@@ -102,14 +103,18 @@ class CrossedDifference:
 
     @staticmethod
     def of(
-        errors: Sequence[float], others: Sequence[float], d: np.ndarray | None
+        errors: Sequence[float],
+        others: Sequence[float],
+        n_images: int | None,
+        d: np.ndarray | None = None,
     ) -> "CrossedDifference":
         """Compare two rows.
 
         Args:
             errors: Of the first row in per cent, by seed.
             others: Of the other row, for the same seeds.
-            d: As above, (S, N); None if the error is no share of images.
+            n_images: Number of test images; None if the error is no share of images.
+            d: As above, (S, N); None if it is unknown which images were wrong.
         """
         from scipy.special import ndtr, stdtr
 
@@ -121,14 +126,20 @@ class CrossedDifference:
         both = 0.0
         if n_seeds > 1:
             seeds = float(differences.var(ddof=1)) / n_seeds
-        if d is not None:
-            n_images = d.shape[1]
+        if n_images is not None and d is not None:
             of_image = 100 * d.mean(0)
             images = float(of_image.var(ddof=1)) / n_images + (100 / n_images) ** 2
             residuals = 100 * d - of_image - differences[:, None] + mean
             if n_seeds > 1:
                 freedom = (n_seeds - 1) * (n_images - 1)
                 both = float((residuals**2).sum()) / (freedom * n_seeds * n_images)
+        elif n_images is not None:
+            shares = np.clip(
+                np.mean([errors, others], axis=1) / 100,
+                0.5 / n_images,
+                1 - 0.5 / n_images,
+            )
+            images = 1e4 * float((shares * (1 - shares)).sum()) / n_images
         from_seeds = max(seeds, both)
         from_images = max(images - both, 0.0)
         variance = from_seeds + from_images

@@ -20,7 +20,9 @@ from hba.training.metrics import Confusion, Measured
 def crossed(mine: np.ndarray, others: np.ndarray) -> CrossedDifference:
     """mine, others: bool (seeds, images), which answers are wrong."""
     errors, other_errors = ((100 * wrong.mean(1)).tolist() for wrong in (mine, others))
-    return CrossedDifference.of(errors, other_errors, 1.0 * mine - others)
+    return CrossedDifference.of(
+        errors, other_errors, mine.shape[1], 1.0 * mine - others
+    )
 
 
 def probability(mine: np.ndarray, others: np.ndarray) -> float:
@@ -121,6 +123,13 @@ def test_its_variance_is_that_of_repeated_evaluations() -> None:
         expected
         < np.mean([one.from_seeds + one.from_images for one in found])
         < 1.3 * expected
+    )
+    # From errors alone, it is larger.
+    mine, others = drawn(rng, 4, 300, 0.15, 0.2)
+    errors = [(100 * wrong.mean(1)).tolist() for wrong in (mine, others)]
+    assert (
+        CrossedDifference.of(errors[0], errors[1], 300).from_images
+        > crossed(mine, others).from_images
     )
 
 
