@@ -3,9 +3,10 @@
 import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
@@ -35,6 +36,9 @@ from hba.schedule.summary import reach, task_of_schedule
 from hba.utils.devices import VERSION
 from hba.utils.files import reason_of, run_of, write_text
 from hba.utils.text import count_of, counted, duration, first_of, number_of
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 REPORT_NAME = "report.html"
 SIGNS = {
@@ -90,11 +94,12 @@ def report_at_the_end(
         return None
 
 
-def page_of(run: Run) -> str:
+@cache
+def _template() -> "Template":
+    """The template of a page, which takes long to compile."""
     # Importing it takes a while.
     import jinja2
 
-    folder = files("hba.report")
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -103,6 +108,12 @@ def page_of(run: Run) -> str:
     )
     environment.filters["picture"] = figures.picture
     environment.tests["pixelated"] = figures.is_pixelated
+    return environment.from_string(
+        files("hba.report").joinpath("report.html.j2").read_text("utf-8")
+    )
+
+
+def page_of(run: Run) -> str:
     kind, sentences, details = _answer(run)
     samples, native = read_samples(run)
     schedule = run.schedule
@@ -110,9 +121,7 @@ def page_of(run: Run) -> str:
     results = run.results
     origin = {} if search is None else search.schedule.provenance
     race = RaceFindings.of(origin)
-    page = environment.from_string(
-        folder.joinpath("report.html.j2").read_text("utf-8")
-    ).render(
+    page = _template().render(
         run=run,
         title=_title(run),
         kind=kind,
@@ -136,7 +145,7 @@ def page_of(run: Run) -> str:
         has_legs=bool(leg_ends(origin)),
         commands=list(_commands(run)),
         made=list(_made(run)),
-        style=folder.joinpath("page.css").read_text("utf-8"),
+        style=files("hba.report").joinpath("page.css").read_text("utf-8"),
         version=VERSION,
     )
     # File names may contain bytes that are no text, which the page shows as \udcff.
