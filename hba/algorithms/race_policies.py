@@ -1,6 +1,8 @@
 """The policies that a race tries: symmetries, groups of operations, their values."""
 
 from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -84,6 +86,14 @@ def groups_of(space: SearchSpace) -> dict[str, Typical]:
     return walk | {name: group for name, group in in_space.items() if group} | alone
 
 
+@cache
+def _randaugment_values() -> Mapping[str, float]:
+    """The values of the recipe RandAugment by name, which take long to fit."""
+    recipe = RECIPES["randaugment"].make()
+    values = recipe.values[0].tolist()
+    return MappingProxyType(dict(zip(recipe.space.names, values, strict=True)))
+
+
 def row_of(
     space: SearchSpace, selected: list[str], start: Mapping[str, float] | None = None
 ) -> Tensor:
@@ -102,8 +112,7 @@ def row_of(
         name if "." in name else f"{name}.probability": value
         for name, value in (start or {}).items()
     }
-    recipe = RECIPES["randaugment"].make()
-    walk = dict(zip(recipe.space.names, recipe.values[0].tolist(), strict=True))
+    walk = _randaugment_values()
     groups = groups_of(space)
     typical: dict[str, Any] = dict(TURNS)
     for group in groups.values():
