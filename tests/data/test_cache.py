@@ -3,8 +3,8 @@ they are damaged.
 """
 
 import json
-import subprocess
-import sys
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from hba.data.config import DataConfig, resolved_data
 from hba.data.images import Images, LazySplit
 from hba.data.leakage import SeenImages, all_hashes
 from hba.errors import DataError, HbaError
+from hba.executors.executor import CONTEXT
 
 
 def config_of(data: Path, **settings: Any) -> DataConfig:
@@ -124,13 +125,26 @@ def test_named_data_deep_images_and_several_labels_can_be_prepared(
     alike(config_of(tmp_path / "a.npz", image_size=SIZE), config_of(tmp_path / "a.hba"))
 
 
+def prepare_and_die(folder: Path, out: Path) -> None:
+    """Killed when it has read the first image."""
+    prepare(
+        folder,
+        out,
+        image_size=SIZE,
+        on_read=lambda *_: os.kill(os.getpid(), signal.SIGKILL),
+    )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_an_interrupted_call_is_done_again_to_the_same_files(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "images", 9)
     out = tmp_path / "out"
-    script = f"""import os, hba.data
-hba.data.prepare({str(folder)!r}, {str(out)!r}, image_size={SIZE}, \
-on_read=lambda *_: os.kill(os.getpid(), 9))"""
-    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
+    process = CONTEXT.Process(  # type: ignore[attr-defined]
+        target=prepare_and_die, args=(folder, out)
+    )
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     good = (folder / "dog" / "002.png").read_bytes()
     (folder / "dog" / "002.png").write_bytes(b"no picture")
     with pytest.raises(DataError, match=r"002\.png"):
