@@ -16,6 +16,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch
 import torch.multiprocessing
+from markupsafe import Markup, escape
 from ray_machines import Machines
 from report_pages import EVIL, TUNES
 from search_problems import SMALL_SETTINGS, WithDropout, small_data, small_images
@@ -25,7 +26,10 @@ import hba
 from hba.data import EvaluationData, SearchData
 from hba.operations import Operation
 from hba.regularization import groups
+from hba.report import figures
 from hba.utils import tensors
+
+DRAWN = figures.svg
 
 # The same examples everywhere, however long they take.
 hypothesis.settings.register_profile(
@@ -37,12 +41,38 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("hba")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--renew-snapshots",
+        action="store_true",
+        help="write the texts of today into tests/snapshots",
+    )
+
+
 @pytest.fixture(autouse=True, scope="session")
 def one_thread() -> None:
     """Networks this small only wait for each other's threads; one is several times
     faster on busy cores.
     """
     torch.set_num_threads(1)
+
+
+def frame(draw: object, description: str, width: float, height: float) -> Markup:
+    """In the place of `figures.svg`: a figure with its description and nothing else."""
+    return Markup(f'<svg role="img" aria-label="{escape(description)}"></svg>')
+
+
+@pytest.fixture(autouse=True, scope="session")
+def pages_are_quick() -> Iterator[None]:
+    """Figures take most of the time of a small run; few tests look at them."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(figures, "svg", frame)
+        yield
+
+
+@pytest.fixture
+def figures_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "svg", DRAWN)
 
 
 @pytest.fixture
@@ -85,10 +115,10 @@ def registered(
 
     So are the modules of operations files in the test's folder.
     """
-    own: dict[str, Operation] = {}
-    monkeypatch.setattr("hba.operations.registration._registered", own)
+    operations: dict[str, Operation] = {}
+    monkeypatch.setattr("hba.operations.registration._registered", operations)
     monkeypatch.setattr(groups, "REGULARIZERS", dict(groups.REGULARIZERS))
-    yield own
+    yield operations
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
             del sys.modules[name]
@@ -104,11 +134,11 @@ def machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machines]:
         *filter(None, [os.environ.get("PYTHONPATH")]),
     ]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(here))
-    made = Machines()
+    cluster = Machines()
     try:
-        yield made
+        yield cluster
     finally:
-        made.all.shutdown()
+        cluster.all.shutdown()
 
 
 @pytest.fixture(scope="session")
