@@ -52,8 +52,8 @@ def names_that_differ(network: nn.Module, other: nn.Module) -> set[str]:
     theirs = other.state_dict()
     return {
         name
-        for name, one in network.state_dict().items()
-        if one.shape != theirs[name].shape or not torch.equal(one, theirs[name])
+        for name, state in network.state_dict().items()
+        if state.shape != theirs[name].shape or not torch.equal(state, theirs[name])
     }
 
 

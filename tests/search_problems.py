@@ -42,11 +42,13 @@ def small_settings(**settings: Any) -> dict[str, Any]:
     algorithm = settings.get(
         "algorithm", "joint" if "tune" in settings else "lookahead"
     )
-    kind = ALGORITHMS.get(str(algorithm), Lookahead)
+    algorithm_class = ALGORITHMS.get(str(algorithm), Lookahead)
     able = {
-        name: value for name, value in SMALL_SETTINGS.items() if name not in kind.idle
+        name: value
+        for name, value in SMALL_SETTINGS.items()
+        if name not in algorithm_class.idle
     } | {"algorithm": algorithm}
-    return {**able, **SELF_TUNING.get(kind.name, {}), **settings}
+    return {**able, **SELF_TUNING.get(algorithm_class.name, {}), **settings}
 
 
 def small_config(**settings: object) -> SearchConfig:

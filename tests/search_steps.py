@@ -92,19 +92,19 @@ def is_response(name: str) -> bool:
     return name.endswith(("_U", "_V"))
 
 
-def assert_same(found: Any, expected: Any) -> None:
+def assert_same(actual: Any, expected: Any) -> None:
     """Two records as they are saved, to the last bit."""
     if isinstance(expected, Tensor):
-        assert torch.equal(found, expected)
+        assert torch.equal(actual, expected)
     elif isinstance(expected, Mapping):
-        assert found.keys() == expected.keys()
+        assert actual.keys() == expected.keys()
         for name, value in expected.items():
-            assert_same(found[name], value)
+            assert_same(actual[name], value)
     elif isinstance(expected, list):
-        for a, b in zip(found, expected, strict=True):
+        for a, b in zip(actual, expected, strict=True):
             assert_same(a, b)
     else:
-        assert found == expected
+        assert actual == expected
 
 
 def next_validation(

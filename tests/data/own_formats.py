@@ -14,37 +14,37 @@ CLASSES = ("10", "9", "cat", "dog")
 
 
 class Shown(NamedTuple):
-    """An image, below the folder of all. part: train, val or test."""
+    """An image, below the folder of all. split: train, val or test."""
 
     path: str
     label: str
-    part: str
+    split: str
 
 
 def write_images(
-    folder: Path, parts: Mapping[str, int], kind: str = "png", seed: int = 0
+    folder: Path, splits: Mapping[str, int], suffix: str = "png", seed: int = 0
 ) -> list[Shown]:
-    """That many noisy images of each class in each part, 12x10, in folders
-    <part>/<class>; in <class> for no part.
+    """That many noisy images of each class in each split, 12x10, in folders
+    <split>/<class>; in <class> for no split.
     """
     random = np.random.default_rng(seed)
     shown = []
-    for part, count in parts.items():
+    for split, count in splits.items():
         for label in CLASSES:
             for number in range(count):
-                path = folder / part / label / f"{part}-{number:02}.{kind}"
+                path = folder / split / label / f"{split}-{number:02}.{suffix}"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 Image.fromarray(
                     random.integers(0, 256, (10, 12, 3), dtype=np.uint8)
                 ).save(path)
-                shown.append(Shown(str(path.relative_to(folder)), label, part))
+                shown.append(Shown(str(path.relative_to(folder)), label, split))
     return shown
 
 
 def pixels(folder: Path, shown: Sequence[Shown]) -> np.ndarray:
     """(N, H, W, 3)."""
     return np.stack(
-        [np.asarray(Image.open(folder / one.path).convert("RGB")) for one in shown]
+        [np.asarray(Image.open(folder / image.path).convert("RGB")) for image in shown]
     )
 
 
@@ -53,7 +53,7 @@ def as_frame(shown: Sequence[Shown]) -> pandas.DataFrame:
     frame = pandas.DataFrame(shown, columns=["path", "label", "split"]).sample(
         frac=1, random_state=0
     )
-    return frame if all(one.part for one in shown) else frame.drop(columns="split")
+    return frame if all(image.split for image in shown) else frame.drop(columns="split")
 
 
 def as_csv(folder: Path, shown: Sequence[Shown]) -> Path:
@@ -71,11 +71,11 @@ def as_npz(folder: Path, shown: Sequence[Shown]) -> Path:
     without splits.
     """
     arrays: dict[str, Any] = {}
-    for part in dict.fromkeys(one.part for one in shown):
-        of_part = [one for one in shown if one.part == part]
-        before = f"{part}_" if part else ""
-        arrays[f"{before}images"] = pixels(folder, of_part)
-        arrays[f"{before}labels"] = np.array([[one.label] for one in of_part])
+    for split in dict.fromkeys(image.split for image in shown):
+        of_split = [image for image in shown if image.split == split]
+        before = f"{split}_" if split else ""
+        arrays[f"{before}images"] = pixels(folder, of_split)
+        arrays[f"{before}labels"] = np.array([[image.label] for image in of_split])
     np.savez_compressed(folder / "images.npz", **arrays)
     return folder / "images.npz"
 
@@ -88,20 +88,20 @@ def as_saved(folder: Path, shown: Sequence[Shown]) -> Path:
     features = datasets.Features(
         {"image": datasets.Image(), "label": datasets.ClassLabel(names=list(CLASSES))}
     )
-    parts = {}
-    for part in dict.fromkeys(one.part for one in shown):
-        of_part = [one for one in shown if one.part == part]
+    splits = {}
+    for split in dict.fromkeys(image.split for image in shown):
+        of_split = [image for image in shown if image.split == split]
         columns = {
-            "image": [str(folder / one.path) for one in of_part],
-            "label": [one.label for one in of_part],
+            "image": [str(folder / image.path) for image in of_split],
+            "label": [image.label for image in of_split],
         }
-        parts["validation" if part == "val" else part] = datasets.Dataset.from_dict(
+        splits["validation" if split == "val" else split] = datasets.Dataset.from_dict(
             columns, features=features
         )
-    if "" in parts:
-        parts[""].save_to_disk(str(folder / "saved"))
+    if "" in splits:
+        splits[""].save_to_disk(str(folder / "saved"))
     else:
-        datasets.DatasetDict(parts).save_to_disk(str(folder / "saved"))
+        datasets.DatasetDict(splits).save_to_disk(str(folder / "saved"))
     return folder / "saved"
 
 

@@ -23,7 +23,7 @@ SMALL: dict[str, Any] = {
 }
 
 
-def write_folder(folder: Path, n_per_class: int, kind: str = "png") -> Path:
+def write_folder(folder: Path, n_per_class: int, suffix: str = "png") -> Path:
     """Two classes of noise; the first pixel's blue tells the number of the image."""
     rng = np.random.default_rng(0)
     for label, name in enumerate(("cat", "dog")):
@@ -31,7 +31,7 @@ def write_folder(folder: Path, n_per_class: int, kind: str = "png") -> Path:
         for index in range(n_per_class):
             pixels = rng.integers(0, 256, (SIZE, SIZE, 3), dtype=np.uint8)
             pixels[0, 0, 2] = (label * n_per_class + index) % 256
-            Image.fromarray(pixels).save(folder / name / f"{index:03}.{kind}")
+            Image.fromarray(pixels).save(folder / name / f"{index:03}.{suffix}")
     return folder
 
 

@@ -37,17 +37,17 @@ class TracingRecorder:
     def check(self, step: Callable[..., T], inputs: Tensors) -> tuple[T, str | None]:
         from speeds.launches import Launches  # of benchmarks
 
-        with Launches() as found:
+        with Launches() as actual:
             outputs = step(*inputs)
-        return outputs, found.waits[0] if found.waits else None
+        return outputs, actual.waits[0] if actual.waits else None
 
     def record(
         self, step: Callable[..., T], inputs: Tensors
     ) -> tuple[T, Callable[[], object]]:
         traced: list[T] = []
 
-        def flat(*given: torch.Tensor) -> list[torch.Tensor]:
-            traced.append(step(*given))
+        def flat(*nested: torch.Tensor) -> list[torch.Tensor]:
+            traced.append(step(*nested))
             return tensors_in(traced[0])
 
         changed = StepState(self.state, self.generators)
@@ -60,8 +60,8 @@ class TracingRecorder:
 
         def replay() -> None:
             with torch.no_grad():
-                for own, new in zip(static, kernels(*inputs), strict=True):
-                    own.copy_(new)
+                for copies, new in zip(static, kernels(*inputs), strict=True):
+                    copies.copy_(new)
 
         return outputs, replay
 
