@@ -76,14 +76,14 @@ class StrictPage(HTMLParser):
 
     def pictures(self) -> list[Image.Image]:
         """Of all img, as a browser decodes them."""
-        found: list[Image.Image] = []
+        images: list[Image.Image] = []
         for attributes in self.attributes_of("img"):
-            kind, _, content = (attributes["src"] or "").partition(";base64,")
+            media_type, _, content = (attributes["src"] or "").partition(";base64,")
             picture = Image.open(io.BytesIO(base64.b64decode(content)))
             picture.load()
-            assert kind == f"data:image/{str(picture.format).lower()}"
-            found.append(picture.convert("RGB"))
-        return found
+            assert media_type == f"data:image/{str(picture.format).lower()}"
+            images.append(picture.convert("RGB"))
+        return images
 
     def headings(self, level: int) -> list[str]:
         """Texts of the headings of a level, as far as they stand in no other tag."""
@@ -95,8 +95,8 @@ class StrictPage(HTMLParser):
 
     def table_with(self, heading: str) -> list[list[str]]:
         """The table whose first row has this heading."""
-        (found,) = [table for table in self.tables if heading in table[0]]
-        return found
+        (matching,) = [table for table in self.tables if heading in table[0]]
+        return matching
 
 
 def check_page(text: str) -> StrictPage:

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+import hba
+
 if (
     importlib.util.find_spec("PySide6") is None
     or importlib.util.find_spec("PySide6.QtWebEngineWidgets") is None
@@ -104,27 +106,28 @@ def opened(file: Path, width: int, scheme: str) -> dict[str, Any]:
             f"Qt WebEngine does not start here: {done.stderr.strip().splitlines()[-1:]}"
         )
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return measured
 
 
+@pytest.mark.usefixtures("figures_are_drawn")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
 def test_a_page_opens(
     width: int, scheme: str, searched: Path, evaluated: Path, tuned: Path
 ) -> None:
     for run in (searched, evaluated, tuned / "both"):
-        found = opened(run / "report.html", width, scheme)
-        assert found["width"] <= found["window"] == width, (
+        page = opened(hba.write_report(run), width, scheme)
+        assert page["width"] <= page["window"] == width, (
             "nothing is cut off at the right"
         )
-        assert found["outside"] == found["beyond"] == []
-        assert found["dark"] == (scheme == "dark")
-        assert found["background"] == f"rgb{BACKGROUNDS[scheme]}"
-        assert found["flat"] == 0
-        assert found["said"] == []
+        assert page["outside"] == page["beyond"] == []
+        assert page["dark"] == (scheme == "dark")
+        assert page["background"] == f"rgb{BACKGROUNDS[scheme]}"
+        assert page["flat"] == 0
+        assert page["said"] == []
         assert [
             address
-            for address in found["asked"]
+            for address in page["asked"]
             if not address.startswith(("file:", "data:"))
         ] == []

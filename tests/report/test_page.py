@@ -32,7 +32,9 @@ def page_in(folder: Path) -> StrictPage:
 
 
 def labels_of(page: StrictPage) -> str:
-    return " | ".join(str(one.get("aria-label")) for one in page.attributes_of("svg"))
+    return " | ".join(
+        str(attributes.get("aria-label")) for attributes in page.attributes_of("svg")
+    )
 
 
 def test_the_ends_of_curves_are_those_of_the_files(searched: Path) -> None:
@@ -60,13 +62,13 @@ def test_the_images_are_those_of_apply(searched: Path) -> None:
     samples = Samples.load(searched / SAMPLES_NAME)
     rows = augmented_copies(schedule, samples.images[:6], epoch=4, n_copies=1, seed=0)
     expected = [(copies[0][0] * 255).round().byte() for copies in rows]
-    found = [TF.pil_to_tensor(picture) for picture in page_in(searched).pictures()]
-    assert all(
-        torch.equal(one, other) for one, other in zip(found[-6:], expected, strict=True)
-    )
+    pictures = page_in(searched).pictures()[-6:]
+    for picture, pixels in zip(pictures, expected, strict=True):
+        assert torch.equal(TF.pil_to_tensor(picture), pixels)
     shares = reach(schedule, 4).shares
     alternatives = [
-        str(one["alt"]).split(",")[0] for one in page_in(searched).attributes_of("img")
+        str(attributes["alt"]).split(",")[0]
+        for attributes in page_in(searched).attributes_of("img")
     ]
     shown = list(dict.fromkeys(name for name in alternatives if name in shares))
     assert shown == sorted(shown, key=lambda name: -shares[name])
@@ -87,7 +89,9 @@ def test_names_from_data_are_text_and_nothing_else(
         assert "alert(1)" not in " ".join(name for name, _ in page.tags)
 
 
+@pytest.mark.usefixtures("figures_are_drawn")
 def test_a_search_has_its_facts_settings_and_commands(searched: Path) -> None:
+    hba.write_report(searched)
     page = page_in(searched)
     settings = json.loads((searched / "config.json").read_text(encoding="utf-8"))
     for text in (
@@ -108,8 +112,8 @@ def test_an_evaluation_has_its_table_and_its_answer(evaluated: Path) -> None:
     results = json.loads((evaluated / "results.json").read_text(encoding="utf-8"))
     answer = read_results(evaluated / "results.json").answer
     assert answer is not None
-    rest = answer.sentence.partition(": ")[2]
-    assert page.text.index(rest) < page.text.index(page.headings(2)[0]), (
+    sentence = answer.sentence.partition(": ")[2]
+    assert page.text.index(sentence) < page.text.index(page.headings(2)[0]), (
         "the answer comes first"
     )
     table = page.table_with("test error, %")
@@ -146,8 +150,10 @@ def test_both_in_one_folder_are_on_one_page(
     assert set(headings[0]) == {*headings[1], *headings[2]}
 
 
+@pytest.mark.usefixtures("figures_are_drawn")
 def test_regularizers_have_a_part_beside_operations_and_alone(tuned: Path) -> None:
     for name in TUNES:
+        hba.write_report(tuned / name)
         page = page_in(tuned / name)
         schedule = hba.load_policy(tuned / name)
         values = dict(
@@ -155,7 +161,7 @@ def test_regularizers_have_a_part_beside_operations_and_alone(tuned: Path) -> No
         )
         table = page.table_with("began at")
         assert [row[0] for row in table[1:]] == [
-            one.name for one in schedule.space.regularizers
+            regularizer.name for regularizer in schedule.space.regularizers
         ]
         for row in table[1:]:
             assert [float(cell) for cell in row[2:5]] == pytest.approx(
@@ -163,9 +169,10 @@ def test_regularizers_have_a_part_beside_operations_and_alone(tuned: Path) -> No
             )
             assert row[0] in labels_of(page) or row[0].split(".")[0] in labels_of(page)
         assert ("An image gets" in page.text) == (name == "both")
-        assert not [one for one in page.tables if len(one) < 2], "no table is empty"
+        assert all(len(table) >= 2 for table in page.tables), "no table is empty"
 
 
+@pytest.mark.usefixtures("figures_are_drawn")
 def test_stages_and_mixing_are_named(tmp_path: Path) -> None:
     staged().save(tmp_path / "policy.json")
     hba.write_report(tmp_path)
@@ -180,6 +187,7 @@ def test_stages_and_mixing_are_named(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.usefixtures("figures_are_drawn")
 def test_stopped_and_short_searches_are_drawn_too(tmp_path: Path) -> None:
     settings: dict[str, Any] = {**SMALL_SETTINGS, "epochs": 4}
     hba.search(
@@ -238,9 +246,9 @@ def results_of(
     no_mistakes = base64.b64encode(bytes(math.ceil(n_images / 8))).decode()
     rows = [
         {"name": name, "definition": "", "seeds": [0, 1], "test_error_percent": errors,
-         "mean": 1.5, "std": 0.7, "confusion": found, "wrong": [no_mistakes] * 2,
+         "mean": 1.5, "std": 0.7, "confusion": counts, "wrong": [no_mistakes] * 2,
          "test_loss": {"nats": [None, None]}}
-        for name, found, errors in (
+        for name, counts, errors in (
             ("mine", confusion, [1.0, 2.0]), ("final", confusion, [1.0, 2.0]),
             ("none", [right, None], [0.5, 0.6]),
         )

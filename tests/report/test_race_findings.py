@@ -51,9 +51,9 @@ def schedule(**changed: Any) -> Schedule:
 
 
 def test_sentences_name_what_holds_what_lowers_the_loss_and_what_is_left() -> None:
-    found = RaceFindings.of(PROVENANCE)
-    assert found is not None
-    symmetries, forks, policy = race_sentences(found)
+    findings = RaceFindings.of(PROVENANCE)
+    assert findings is not None
+    symmetries, forks, policy = race_sentences(findings)
     assert (
         "hold: VerticalFlip (2 +- 3 %); that do not hold: HorizontalFlip (80 +- 10 %);"
         " not decided" in symmetries
@@ -78,12 +78,12 @@ def test_groups_that_helped_only_together_are_named(tmp_path: Path) -> None:
         "erasing": [1.48, -0.02, 0.03],
         "best 2": [1.4, -0.1, 0.02],
     }
-    taken = {"fork": "best 2", "operations": ["erasing", "mixing"]}
-    one = schedule(forks={"no group": [1.5, 0.0, 0.0], **together}, taken=taken)
-    found = RaceFindings.of(one.provenance)
-    assert found is not None
-    assert found.lower == [found.winner] == ["erasing + mixing"]
-    one.save(tmp_path / "policy.json")
+    choice = {"fork": "best 2", "operations": ["erasing", "mixing"]}
+    policy = schedule(forks={"no group": [1.5, 0.0, 0.0], **together}, taken=choice)
+    findings = RaceFindings.of(policy.provenance)
+    assert findings is not None
+    assert findings.lower == [findings.winner] == ["erasing + mixing"]
+    policy.save(tmp_path / "policy.json")
     assert "best 2" not in hba.write_report(tmp_path).read_text("utf-8")
 
 
@@ -113,12 +113,12 @@ def test_the_page_shows_the_race_and_no_course_of_a_policy(
 def test_what_each_seed_has_taken_is_said_of_searches_that_have_ended(
     tmp_path: Path,
 ) -> None:
-    others = {"taken": {"fork": "no group", "operations": []}}
-    for seed, one in enumerate(
-        (schedule(), schedule(**others), schedule(epochs_finished=5))
+    nothing_taken = {"taken": {"fork": "no group", "operations": []}}
+    for seed, policy in enumerate(
+        (schedule(), schedule(**nothing_taken), schedule(epochs_finished=5))
     ):
         (tmp_path / f"seed-{seed}").mkdir()
-        one.save(tmp_path / f"seed-{seed}" / "policy.json")
+        policy.save(tmp_path / f"seed-{seed}" / "policy.json")
     sentences = OverSeeds.read(tmp_path).sentences
     assert sentences[1:] == (
         "Seed 0 takes VerticalFlip, erasing.",

@@ -109,14 +109,20 @@ def test_an_evaluation_with_more_seeds_renews_the_page_of_its_run(
     tiny = tiny_data()
     test = folder / "evaluation"
     data = EvaluationData("tiny", EVIL, tiny.train, tiny.test)
-    how: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "model": "wrn-10-1",
         "epochs": 1,
         "batch_size": 20,
         "device": "cpu",
     }
     results = hba.evaluate(
-        searched, data, against=("none", "start"), out=test, resume=True, seeds=3, **how
+        searched,
+        data,
+        against=("none", "start"),
+        out=test,
+        resume=True,
+        seeds=3,
+        **settings,
     )
     written = check_page((folder / "report.html").read_text("utf-8")).text
     for text in (f"{results.rows[0].mean:.1f} % test error", "3 seeds"):
@@ -182,12 +188,12 @@ def test_the_lines_to_paste_run(
         exec(text, names)
         transforms += [names.pop("transform")] if "transform" in names else []
     of_torchvision, of_albumentations = transforms
-    for made in (
+    for augmented in (
         of_torchvision(image),
         of_albumentations(image=np.asarray(image))["image"],
         dataset.transform(image),
     ):
-        assert made.shape == (3, 224, 224)
+        assert augmented.shape == (3, 224, 224)
     assert names["soft_labels"].shape == (4, 10)
     trainer = types.SimpleNamespace(global_step=3, estimated_stepping_batches=4)
     module = types.SimpleNamespace(trainer=trainer, policy=schedule.transform())

@@ -30,11 +30,9 @@ def test_images_are_of_as_many_classes_as_possible() -> None:
         images = images_of(labels)
         names = tuple(f"class {number}" for number in range(15))
         samples = Samples.of(SearchData("", names, images, images))
-        found = samples[SAMPLES_NAME]
-        assert [int(image.max()) for image in found.images] == chosen
-        assert found.class_names == tuple(
-            f"class {labels[number]}" for number in chosen
-        )
+        kept = samples[SAMPLES_NAME]
+        assert [int(image.max()) for image in kept.images] == chosen
+        assert kept.class_names == tuple(f"class {labels[number]}" for number in chosen)
         assert NATIVE_NAME not in samples
 
 
@@ -49,12 +47,12 @@ def test_native_images_show_what_the_small_ones_show(tmp_path: Path) -> None:
         {"data": str(tmp_path), "image_size": 8, "skip_broken": True}
     )
     data = load_evaluation_data(config)
-    found = Samples.of(data)
-    small = found[SAMPLES_NAME]
-    native = found[NATIVE_NAME]
+    kept = Samples.of(data)
+    small = kept[SAMPLES_NAME]
+    native = kept[NATIVE_NAME]
     assert [*native.images[0].shape] == [3, 30, 30]
-    assert [int(one.max()) for one in small.images] == [
-        int(one.max()) for one in native.images
+    assert [int(image.max()) for image in small.images] == [
+        int(image.max()) for image in native.images
     ]
     assert NATIVE_NAME not in Samples.of(replace(data, train_pool=None))
 
@@ -66,6 +64,6 @@ def test_a_file_gives_back_every_pixel_and_every_name(
     images = torch.randint(0, 256, (3, channels, 5, 4), dtype=torch.uint8)
     samples = Samples(tuple(images), ("é\udcff", "<b>", ""))
     samples.save(tmp_path / "new" / "samples.png")
-    found = Samples.load(tmp_path / "new" / "samples.png")
-    assert torch.equal(torch.stack(found.images), images)
-    assert found.class_names == samples.class_names
+    loaded = Samples.load(tmp_path / "new" / "samples.png")
+    assert torch.equal(torch.stack(loaded.images), images)
+    assert loaded.class_names == samples.class_names
