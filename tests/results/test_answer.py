@@ -17,25 +17,29 @@ from hba.results.statistics import CrossedDifference
 from hba.training.metrics import Confusion, Measured
 
 
-def crossed(mine: np.ndarray, others: np.ndarray) -> CrossedDifference:
+def crossed(mine: np.ndarray, other_wrong: np.ndarray) -> CrossedDifference:
     """mine, others: bool (seeds, images), which answers are wrong."""
-    errors, other_errors = ((100 * wrong.mean(1)).tolist() for wrong in (mine, others))
+    errors, other_errors = (
+        (100 * wrong.mean(1)).tolist() for wrong in (mine, other_wrong)
+    )
     return CrossedDifference.of(
-        errors, other_errors, mine.shape[1], 1.0 * mine - others
+        errors, other_errors, mine.shape[1], 1.0 * mine - other_wrong
     )
 
 
-def probability(mine: np.ndarray, others: np.ndarray) -> float:
-    found = crossed(mine, others).probability
-    return 0.5 if found is None else found
+def probability(wrong: np.ndarray, other_wrong: np.ndarray) -> float:
+    value = crossed(wrong, other_wrong).probability
+    return 0.5 if value is None else value
 
 
 def test_without_images_it_is_the_paired_t_test() -> None:
     for n in (2, 3, 8):
-        errors, others = np.random.default_rng(n).normal([3.0, 4.0], 1.0, (n, 2)).T
-        found = CrossedDifference.of(errors.tolist(), others.tolist(), None)
-        assert found.probability == pytest.approx(
-            stats.ttest_rel(errors, others, alternative="less").pvalue * -1 + 1
+        errors, other_errors = (
+            np.random.default_rng(n).normal([3.0, 4.0], 1.0, (n, 2)).T
+        )
+        difference = CrossedDifference.of(errors.tolist(), other_errors.tolist(), None)
+        assert difference.probability == pytest.approx(
+            stats.ttest_rel(errors, other_errors, alternative="less").pvalue * -1 + 1
         )
     assert CrossedDifference.of([5.0, 5.0], [6.0, 6.0], None).probability is None, (
         "nothing varies"
@@ -58,15 +62,15 @@ def test_for_one_seed_it_is_mcnemars_test() -> None:
         wrong[1, 0, both_wrong + mine_alone : both_wrong + mine_alone + other_alone] = (
             True
         )
-        found = crossed(*wrong)
+        crossed_difference = crossed(*wrong)
         # The variance of Var(d) / n, and one image more.
         discordant = mine_alone + other_alone
         difference = mine_alone - other_alone
         variance = (discordant - difference**2 / n) / (n * (n - 1)) + 1 / n**2
-        assert found.from_images == pytest.approx(1e4 * variance)
+        assert crossed_difference.from_images == pytest.approx(1e4 * variance)
         exact = stats.binom(discordant, 0.5)
         mid_p = exact.cdf(mine_alone) - 0.5 * exact.pmf(mine_alone)
-        assert found.probability == pytest.approx(1 - mid_p, abs=0.025)
+        assert crossed_difference.probability == pytest.approx(1 - mid_p, abs=0.025)
 
 
 def drawn(
@@ -103,7 +107,7 @@ def test_without_a_difference_it_is_seldom_sure() -> None:
         (3, 800, 0.1, 0.3),
         (5, 180, 0.1, 0.05),
     ):
-        found = np.array(
+        probabilities = np.array(
             [
                 probability(*drawn(rng, n_seeds, n_images, seed_spread, error))
                 for _ in range(n)
@@ -112,24 +116,31 @@ def test_without_a_difference_it_is_seldom_sure() -> None:
         for level, share in ((ALMOST_SURELY, 0.01), (PROBABLY, 0.1)):
             # To either side; three standard errors of a share of n.
             most = 2 * share + 3 * np.sqrt(2 * share / n)
-            assert ((found >= level) | (found <= 1 - level)).mean() <= most
+            assert (
+                (probabilities >= level) | (probabilities <= 1 - level)
+            ).mean() <= most
 
 
 def test_its_variance_is_that_of_repeated_evaluations() -> None:
     rng = np.random.default_rng(1)
-    found = [crossed(*drawn(rng, 4, 300, 0.15, 0.2)) for _ in range(1500)]
-    expected = np.var([one.mean for one in found])
+    differences = [crossed(*drawn(rng, 4, 300, 0.15, 0.2)) for _ in range(1500)]
+    expected = np.var([difference.mean for difference in differences])
     assert (
         expected
-        < np.mean([one.from_seeds + one.from_images for one in found])
+        < np.mean(
+            [
+                difference.from_seeds + difference.from_images
+                for difference in differences
+            ]
+        )
         < 1.3 * expected
     )
     # From errors alone, it is larger.
-    mine, others = drawn(rng, 4, 300, 0.15, 0.2)
-    errors = [(100 * wrong.mean(1)).tolist() for wrong in (mine, others)]
+    mine, other_wrong = drawn(rng, 4, 300, 0.15, 0.2)
+    errors = [(100 * wrong.mean(1)).tolist() for wrong in (mine, other_wrong)]
     assert (
         CrossedDifference.of(errors[0], errors[1], 300).from_images
-        > crossed(mine, others).from_images
+        > crossed(mine, other_wrong).from_images
     )
 
 
@@ -145,11 +156,11 @@ def results_of(
         for seed, of_class in enumerate(seeds):
             mistakes = torch.cat(
                 [
-                    torch.arange(n) >= n - one
-                    for n, one in zip(classes, of_class, strict=True)
+                    torch.arange(n) >= n - n_wrong
+                    for n, n_wrong in zip(classes, of_class, strict=True)
                 ]
             )
-            right = [n - one for n, one in zip(classes, of_class, strict=True)]
+            right = [n - n_wrong for n, n_wrong in zip(classes, of_class, strict=True)]
             confusion = Confusion.of(
                 torch.tensor([[right[0], of_class[0]], [of_class[1], right[1]]])
             )
@@ -180,7 +191,7 @@ NEAR = [(5, 6), (6, 4), (6, 6)]
 
 
 def test_kinds_of_planted_results() -> None:
-    for rows, kind in (
+    for rows, expected in (
         ({"mine": LOW, "none": HIGH, "randaugment": HIGH}, "better"),
         ({"mine": LOW, "none": HIGH, "randaugment": NEAR}, "no difference shown"),
         ({"mine": HIGH, "none": HIGH, "randaugment": LOW}, "worse"),
@@ -197,11 +208,11 @@ def test_kinds_of_planted_results() -> None:
         ),
     ):
         results = results_of(rows)
-        found = results.answer
-        assert found is not None
-        assert found.kind == kind
-        assert {*found.probabilities} == {*rows} - {results.rows[0].name}
-        assert f"{results.rows[0].mean:.1f} %" in str(found)
+        planted = results.answer
+        assert planted is not None
+        assert planted.kind == expected
+        assert {*planted.probabilities} == {*rows} - {results.rows[0].name}
+        assert f"{results.rows[0].mean:.1f} %" in str(planted)
     assert results_of({"mine": []}).answer is None
 
 
@@ -217,12 +228,12 @@ def test_rows_that_have_other_seeds_yet_are_left_out() -> None:
             update={name: getattr(row, name)[place] for name in columns}
         )
 
-    found = whole.model_copy(
+    partial = whole.model_copy(
         update={"rows": (whole.rows[0], only(1, 0), only(2, 1))}
     ).answer
-    assert found is not None
-    assert [*found.probabilities] == ["randaugment"]
-    assert "because they have other seeds: none." in found.sentence
+    assert partial is not None
+    assert [*partial.probabilities] == ["randaugment"]
+    assert "because they have other seeds: none." in partial.sentence
 
 
 def errors_of(**rows: list[float]) -> EvaluationResult:
@@ -257,7 +268,7 @@ LUCKY = [0.7, 1.1, 0.9, 0.8, 0.7]
 
 
 @pytest.mark.parametrize(
-    ("others", "kind", "against"),
+    ("other_rows", "expected", "against"),
     [
         ({"none": [3.0] * 5, "x": [1.4, 1.9, 1.6, 1.3, 1.6]}, "better", "x"),
         ({"none": CLOSE}, "no difference shown", "none"),
@@ -276,25 +287,25 @@ LUCKY = [0.7, 1.1, 0.9, 0.8, 0.7]
     ],
 )
 def test_the_kind_compares_with_the_best_other_row(
-    others: dict[str, list[float]], kind: str, against: str
+    other_rows: dict[str, list[float]], expected: str, against: str
 ) -> None:
-    found = errors_of(mine=ERRORS, **others).answer
-    assert found is not None
-    assert (found.kind, found.against) == (kind, against)
-    assert ("seeds: x." in found.sentence) == (others.get("x") == [0.2])
+    planted = errors_of(mine=ERRORS, **other_rows).answer
+    assert planted is not None
+    assert (planted.kind, planted.against) == (expected, against)
+    assert ("seeds: x." in planted.sentence) == (other_rows.get("x") == [0.2])
 
 
 def test_words_follow_the_probabilities() -> None:
-    found = results_of({"mine": LOW, "none": HIGH}).answer
-    assert found is not None
-    assert found.probabilities["none"] > ALMOST_SURELY
-    assert "almost surely better" in found.sentence
+    planted = results_of({"mine": LOW, "none": HIGH}).answer
+    assert planted is not None
+    assert planted.probabilities["none"] > ALMOST_SURELY
+    assert "almost surely better" in planted.sentence
     # Two seeds that differ much: five points are no more than probable.
-    found = results_of(
+    planted = results_of(
         {"mine": [(20, 20), (26, 26)], "none": [(30, 30), (30, 30)]}
     ).answer
-    assert found is not None
-    assert "almost surely" not in found.sentence
+    assert planted is not None
+    assert "almost surely" not in planted.sentence
     # In a class of 180 images it is better, in one of 20 worse.
     uneven = results_of(
         {"mine": [(20, 18), (21, 18)], "none": [(60, 2), (61, 1)]}, (180, 20)
@@ -365,14 +376,17 @@ def test_a_chosen_row_is_named_first_whatever_the_test_says(tmp_path: Path) -> N
         {"photo": NEAR, "none": LOW},
     ):
         results = results_of(rows).model_copy(update={"settings": {"data": "digits"}})
-        found = answer(results, chosen="chosen on validation images", folder=tmp_path)
-        assert found is not None
-        first, *others = re.split(r"(?<=[^\d][.]) ", found.sentence)
+        of_chosen = answer(
+            results, chosen="chosen on validation images", folder=tmp_path
+        )
+        assert of_chosen is not None
+        first, *next_sentences = re.split(r"(?<=[^\d][.]) ", of_chosen.sentence)
         assert first.startswith("Use the recipe photo")
         is_best = rows["photo"] is LOW
         assert (
             any(
-                f"hba train none --config {tmp_path}" in sentence for sentence in others
+                f"hba train none --config {tmp_path}" in sentence
+                for sentence in next_sentences
             )
             != is_best
         )
@@ -385,26 +399,26 @@ def test_a_row_that_no_command_can_train_has_none(tmp_path: Path) -> None:
         ("photo", {"settings": {"data": "digits"}, "own_network": "Net of mine"}),
     ):
         results = results_of({"mine": HIGH, name: LOW}).model_copy(update=changes)
-        found = answer(results, folder=tmp_path)
-        assert found is not None
-        assert "hba train" not in found.sentence
-        assert "hba.train" in found.sentence
+        without_command = answer(results, folder=tmp_path)
+        assert without_command is not None
+        assert "hba train" not in without_command.sentence
+        assert "hba.train" in without_command.sentence
 
 
 def test_several_labels_have_the_paired_t_test_alone() -> None:
     planted = results_of(
         {"mine": [(20, 20), (22, 22), (19, 18)], "none": [(25, 25), (23, 24), (25, 26)]}
     )
-    found = planted.model_copy(
+    of_seeds = planted.model_copy(
         update={"error": "100 minus the mean average precision"}
     ).answer
-    assert found is not None
+    assert of_seeds is not None
     mine, none = (row.test_error_percent for row in planted.rows)
-    assert found.probabilities["none"] == pytest.approx(
+    assert of_seeds.probabilities["none"] == pytest.approx(
         1 - stats.ttest_rel(mine, none, alternative="less").pvalue
     )
     assert planted.answer is not None
-    assert 0.5 < planted.answer.probabilities["none"] <= found.probabilities["none"]
+    assert 0.5 < planted.answer.probabilities["none"] <= of_seeds.probabilities["none"]
 
 
 def test_the_next_step_is_more_seeds_only_where_they_would_help() -> None:

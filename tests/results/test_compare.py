@@ -23,17 +23,18 @@ def as_mapping(table: Any) -> dict[str, list[str]]:
 def test_settings_that_differ_are_shown_and_no_others(
     searched: Path, tuned: Path
 ) -> None:
-    found = as_mapping(hba.compare(searched, tuned / "both").tables()[SETTINGS])
+    shown = as_mapping(hba.compare(searched, tuned / "both").tables()[SETTINGS])
     stored = [
         json.loads((run / "config.json").read_text(encoding="utf-8"))
         for run in (searched, tuned / "both")
     ]
     for name in {*stored[0]} & {*stored[1]} - {"own parts"}:
-        own = {part for one in stored for part in one.get("own parts", ())}
-        assert name in own or (name in found) == (stored[0][name] != stored[1][name]), (
-            name
-        )
-    assert found["epochs"] == ["5", "3"]
+        own_parts = {
+            component for config in stored for component in config.get("own parts", ())
+        }
+        differs = stored[0][name] != stored[1][name]
+        assert name in own_parts or (name in shown) == differs, name
+    assert shown["epochs"] == ["5", "3"]
     assert SETTINGS not in hba.compare(searched).tables()
 
 
@@ -91,8 +92,8 @@ def test_a_row_is_one_augmentation_whichever_run_has_it_first(tmp_path: Path) ->
             "batch_size": 20,
             "device": "cpu",
         }
-        how: Any = {"seeds": 1, "out": folder, **settings}
-        results = hba.evaluate(schedule, tiny_data(), against=against, **how)
+        options: Any = {"seeds": 1, "out": folder, **settings}
+        results = hba.evaluate(schedule, tiny_data(), against=against, **options)
         return [row.test_error_percent[0] for row in results.rows]
 
     dim, bright = (one_operation("Brightness", [[1.0, to]]) for to in (0.5, 1.5))
@@ -110,7 +111,8 @@ def test_a_row_is_one_augmentation_whichever_run_has_it_first(tmp_path: Path) ->
         return [cell.partition("  ")[0] for cell in of_row[name]]
 
     texts = {
-        name: [f"{error:.2f} %" for error in found] for name, found in errors.items()
+        name: [f"{error:.2f} %" for error in errors_of_run]
+        for name, errors_of_run in errors.items()
     }
     assert shown("none") == [texts["first"][0], texts["second"][1]]
     assert shown("randaugment") == [texts["first"][1], texts["second"][0]]

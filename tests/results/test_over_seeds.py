@@ -38,8 +38,10 @@ UP = {
 
 
 def test_means_deviations_and_intervals_are_those_of_a_calculator() -> None:
-    found = OverSeeds.of(UP)
-    invert = {one.name: one for one in found.operations}["Invert"]
+    over_seeds = OverSeeds.of(UP)
+    invert = {operation.name: operation for operation in over_seeds.operations}[
+        "Invert"
+    ]
     assert invert.probability.mean == pytest.approx(0.7)
     assert invert.probability.std == pytest.approx(0.1)
     assert invert.probability_moved.mean == pytest.approx(0.2)
@@ -49,8 +51,10 @@ def test_means_deviations_and_intervals_are_those_of_a_calculator() -> None:
         (0.2 - half, 0.2 + half), abs=1e-6
     )
     assert not invert.moved_alike
-    assert [one.name for one in found.operations if one.moved_alike] == ["AutoContrast"]
-    assert [one.name for one in found.operations] == [
+    assert [
+        operation.name for operation in over_seeds.operations if operation.moved_alike
+    ] == ["AutoContrast"]
+    assert [operation.name for operation in over_seeds.operations] == [
         "Invert",
         "Equalize",
         "AutoContrast",
@@ -98,12 +102,12 @@ def test_other_spaces_and_single_schedules_cannot_be_put_together(
 
 
 def test_what_has_not_ended_is_left_out_and_said_to_be(tmp_path: Path) -> None:
-    for seed, wanted in enumerate((2, 2, 5)):
+    for seed, epochs in enumerate((2, 2, 5)):
         (tmp_path / f"seed-{seed}").mkdir()
-        one = replace(
-            UP[seed], provenance={"settings": {"seed": seed, "epochs": wanted}}
+        search = replace(
+            UP[seed], provenance={"settings": {"seed": seed, "epochs": epochs}}
         )
-        one.save(tmp_path / f"seed-{seed}" / "policy.json")
-    found = OverSeeds.read(tmp_path)
-    assert (sorted(found.schedules), found.left_out) == ([0, 1], ("seed-2",))
-    assert found.sentences[0] == "Left out, because they have not ended: seed-2."
+        search.save(tmp_path / f"seed-{seed}" / "policy.json")
+    over_seeds = OverSeeds.read(tmp_path)
+    assert (sorted(over_seeds.schedules), over_seeds.left_out) == ([0, 1], ("seed-2",))
+    assert over_seeds.sentences[0] == "Left out, because they have not ended: seed-2."

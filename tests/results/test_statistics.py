@@ -45,10 +45,10 @@ def test_only_seeds_that_both_have_are_pairs_and_a_spread_needs_two() -> None:
 
 def test_an_interval_says_lower_and_higher_only_if_it_contains_zero() -> None:
     errors = [1.0, 1.2, 1.1, 0.9, 1.0]
-    for others, words in (
+    for other_errors, words in (
         ([1.4, 1.9, 1.6, 1.3, 1.6], "0.36 to 0.68"),
         ([0.5, 0.9, 0.6, 0.2, 0.5], "0.32 to 0.68"),
         ([1.2, 1.0, 1.2, 1.0, 1.1], "0.25 lower to 0.13 higher"),
     ):
-        assert paired(errors, others).between(2) == words
+        assert paired(errors, other_errors).between(2) == words
     assert paired([1.0], [2.0]).between(2) == ""
