@@ -17,9 +17,9 @@ from hba.preprocessing import Baseline
 COLUMNS = ("data", "model", "epochs", "learning_rate", "weight_decay", "batch_size")
 
 
-def columns_of(config: TrainingConfig, *further: str) -> tuple[Any, ...]:
-    found = config.model_dump()
-    return tuple(found[column] for column in (*COLUMNS, *further))
+def columns_of(config: TrainingConfig, *more_columns: str) -> tuple[Any, ...]:
+    settings = config.model_dump()
+    return tuple(settings[column] for column in (*COLUMNS, *more_columns))
 
 
 def test_presets_are_those_of_the_papers_tables() -> None:
@@ -69,10 +69,10 @@ def test_presets_are_those_of_the_papers_tables() -> None:
 
 
 def test_given_settings_override_a_preset_and_other_data_keep_its_baseline() -> None:
-    found = SearchConfig.from_preset(
+    config = SearchConfig.from_preset(
         {"epochs": 3, "data": "my/images"}, "reduced-imagenet"
     )
-    assert (found.epochs, found.data, found.classes, found.baseline_like) == (
+    assert (config.epochs, config.data, config.classes, config.baseline_like) == (
         3,
         "my/images",
         None,
@@ -99,12 +99,12 @@ def test_given_settings_override_a_preset_and_other_data_keep_its_baseline() -> 
         == Baseline()
     )
     for data in ("svhn", "svhn-full", "digits"):
-        own = SearchConfig.make({"data": data}).baseline_augmentation()
+        of_data_set = SearchConfig.make({"data": data}).baseline_augmentation()
         assert (
             SearchConfig.from_preset(
                 {"data": data}, "reduced-cifar10"
             ).baseline_augmentation()
-            == own
+            == of_data_set
         )
     for unknown in ("cifar", "reduced-cifar"):
         with pytest.raises(SettingsError, match=f"'{unknown}'.*reduced-cifar10"):
@@ -141,14 +141,14 @@ def test_the_baseline_is_the_datasets_and_each_part_can_be_set() -> None:
             assert stage.make(settings).baseline_augmentation() == expected, settings
     note = SearchConfig(data="my/images").resolved().baseline_note() or ""
     assert "--baseline auto" in note
-    for others in (
+    for choice in (
         {"baseline": "none"},
         {"baseline": "auto"},
         {"flip": True},
         {"data": "digits"},
     ):
         assert (
-            SearchConfig.make({"data": "my/images", **others})
+            SearchConfig.make({"data": "my/images", **choice})
             .resolved()
             .baseline_note()
             is None
@@ -167,7 +167,7 @@ BASELINE = {"flip": True, "crop_padding": 2}
 def test_a_search_passes_on_how_it_trained_and_what_fits_the_evaluated_images() -> None:
     training = {"model": "wrn-10-1", "epochs": 7}
     assert inherited({**SEARCHED, "model": None}, {}, "cifar10") == {"epochs": 7}
-    for data, given, has_preset, expected in (
+    for data, settings, has_preset, expected in (
         (
             "my/photos",
             {},
@@ -187,7 +187,7 @@ def test_a_search_passes_on_how_it_trained_and_what_fits_the_evaluated_images() 
         ),
     ):
         expected = expected if has_preset else {**training, **expected}
-        assert inherited(SEARCHED, given, data, has_preset=has_preset) == expected
+        assert inherited(SEARCHED, settings, data, has_preset=has_preset) == expected
 
 
 def test_layers_override_each_other() -> None:
@@ -205,9 +205,9 @@ def test_layers_override_each_other() -> None:
 
 
 def test_what_an_evaluation_cannot_have_is_refused() -> None:
-    own = {**SEARCHED, "model": None}
+    of_own_network = {**SEARCHED, "model": None}
     for searched, settings, words in (
-        (own, {}, "model"),
+        (of_own_network, {}, "model"),
         (SEARCHED, {"val_size": 3}, "val_size"),
         (
             SEARCHED,
@@ -217,8 +217,14 @@ def test_what_an_evaluation_cannot_have_is_refused() -> None:
     ):
         with pytest.raises(SettingsError, match=words):
             EvaluationConfig.like_search(searched, settings)
-    assert EvaluationConfig.like_search(own, {"model": "wrn-16-3"}).model == "wrn-16-3"
-    assert EvaluationConfig.like_search(own, {}, has_own_network=True).epochs == 7
+    assert (
+        EvaluationConfig.like_search(of_own_network, {"model": "wrn-16-3"}).model
+        == "wrn-16-3"
+    )
+    assert (
+        EvaluationConfig.like_search(of_own_network, {}, has_own_network=True).epochs
+        == 7
+    )
 
 
 MODEL = "timm:resnet10t"
@@ -231,14 +237,14 @@ def made(**settings: Any) -> SearchConfig:
 def test_weights_are_timms_a_files_or_none_and_bring_their_size_and_colours(
     tmp_path: Path,
 ) -> None:
-    for given, expected in (
+    for value, expected in (
         (True, "timm"),
         (False, None),
         ("none", None),
         (None, None),
         ("/a/../w.pth", "/w.pth"),
     ):
-        assert made(pretrained=given).pretrained == expected
+        assert made(pretrained=value).pretrained == expected
     for freeze, expected in (
         (2, "2"),
         ("2", "2"),
@@ -279,16 +285,18 @@ TUNED: dict[str, Any] = {
 FRESH = (None, "none", None)
 
 
-def evaluated(searched: dict[str, Any] | None = None, **given: Any) -> EvaluationConfig:
-    preset = given.pop("preset", None)
-    own = given.pop("has_own_network", False)
+def evaluated(
+    searched: dict[str, Any] | None = None, **settings: Any
+) -> EvaluationConfig:
+    preset = settings.pop("preset", None)
+    is_own_network = settings.pop("has_own_network", False)
     return EvaluationConfig.like_search(
-        {**TUNED, **(searched or {})}, given, preset, has_own_network=own
+        {**TUNED, **(searched or {})}, settings, preset, has_own_network=is_own_network
     )
 
 
 def test_weights_are_inherited_for_the_network_that_they_are_of() -> None:
-    for given, expected in (
+    for settings, expected in (
         ({}, ("/w.pth", "2", "network")),
         ({"pretrained": "none"}, FRESH),
         ({"pretrained": "/other.pth"}, ("/other.pth", "2", "network")),
@@ -300,12 +308,12 @@ def test_weights_are_inherited_for_the_network_that_they_are_of() -> None:
         ({"preset": "cifar10-wrn-40-2"}, FRESH),
         ({"data": "/mine"}, ("/w.pth", "2", "network")),
     ):
-        config = evaluated(**given)
+        config = evaluated(**settings)
         assert (
             config.pretrained,
             config.freeze,
             config.standardize_by,
-        ) == expected, given
+        ) == expected, settings
 
 
 def rates(config: TrainingConfig) -> tuple[float, float]:

@@ -55,9 +55,15 @@ WRONG_SEARCH: dict[str, list[Any]] = {
         "Color,Color",
         "Rotate,Swirl",
         {"Rotate": True},
+        "all,-Rotat",
+        "-Rotate,-Rotate",
     ],
+    "start": ["Rotate", "Rotate=much"],
+    "ranges": ["Rotate=15", "CutMix=0:5"],
+    "tune": ["swirl"],
+    "init_from": ["ovrhead"],
     "interpolation": ["bicubic", "", None],
-    "fill": ["0.1,,0.2", "1.5", "-0.1", "nan", "", 0.5],
+    "fill": ["0.1,,0.2", "1.5", "-0.1", "nan", "", "red", 0.5],
     "algorithm": ["HBA", "", None, ["hba"], 6, int],
     "initial_fraction": [0, 1, -0.1, float("nan")],
     "warm_up_epochs": [-1, 0.5],
@@ -132,6 +138,8 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
             ("learning_rate_warm_up_epochs",),
         ),
         ({"plateau_epochs": 3}, ("plateau_epochs", "plateau")),
+        ({"tune": "dropout", "start": "Rotate=0.5"}, ("start",)),
+        ({"algorithm": "population", "val_steps": 2}, ("val_steps", "population")),
         (
             {"init": "randaugment", "initial_fraction": 0.25},
             ("initial_fraction", "randaugment"),
@@ -206,8 +214,8 @@ def test_a_folder_is_kept_by_its_absolute_path_and_a_dataset_by_its_name(
     for name in ("images", "digits", "no-images"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path)
-    for given in ("images", Path("images")):
-        assert SearchConfig.from_preset({"data": given}).data == str(
+    for path in ("images", Path("images")):
+        assert SearchConfig.from_preset({"data": path}).data == str(
             tmp_path.resolve() / "images"
         )
     assert SearchConfig.from_preset({"data": "digits"}).data == "digits"
@@ -253,8 +261,8 @@ def test_a_space_is_named_with_its_operations(
         )
     register_operation(GAMMA)
     names = [
-        one.name
-        for one in (
+        operation.name
+        for operation in (
             SearchConfig.make({"space": "hba", "operations": "all,Power"})
             .search_space()
             .operations
@@ -265,23 +273,26 @@ def test_a_space_is_named_with_its_operations(
 
 def test_settings_of_another_algorithm_are_refused_and_its_own_are_read() -> None:
     wrong = []
-    for name, kind in ALGORITHMS.items():
-        defaults = kind()
-        own = {
+    for name, algorithm_class in ALGORITHMS.items():
+        defaults = algorithm_class()
+        own_settings = {
             setting: getattr(defaults, setting)
-            for setting in kind.model_fields.keys() - {"initial_fraction", *kind.idle}
+            for setting in algorithm_class.model_fields.keys()
+            - {"initial_fraction", *algorithm_class.idle}
         }
-        for given in (name, kind, kind(**own)):
-            further = {} if isinstance(given, kind) else own
+        for choice in (name, algorithm_class, algorithm_class(**own_settings)):
+            settings = {} if isinstance(choice, algorithm_class) else own_settings
             algorithm = SearchConfig.from_preset(
-                {"algorithm": given, "data": "some/images", **further}
+                {"algorithm": choice, "data": "some/images", **settings}
             ).algorithm
-            if type(algorithm) is not kind or algorithm.model_dump() != {
+            if type(algorithm) is not algorithm_class or algorithm.model_dump() != {
                 **defaults.model_dump(),
-                **own,
+                **own_settings,
             }:
-                wrong.append((name, given))
-        for setting in ALGORITHM_SETTINGS - (kind.model_fields.keys() - {*kind.idle}):
+                wrong.append((name, choice))
+        for setting in ALGORITHM_SETTINGS - (
+            algorithm_class.model_fields.keys() - {*algorithm_class.idle}
+        ):
             try:
                 SearchConfig.from_preset({"algorithm": name, setting: 1})
             except SettingsError as error:
@@ -350,14 +361,16 @@ def test_defaults_of_algorithms_are_those_of_their_papers_whatever_the_preset(
         "delta-stn": DELTA_STN,
     }
     for name, expected in expected_of.items():
-        for given in (name, ALGORITHMS[name], ALGORITHMS[name]()):
-            found = SearchConfig.from_preset(
-                {"algorithm": given}, preset
+        for choice in (name, ALGORITHMS[name], ALGORITHMS[name]()):
+            settings = SearchConfig.from_preset(
+                {"algorithm": choice}, preset
             ).algorithm.model_dump()
             assert (
-                found.items()
+                settings.items()
                 >= {
-                    one: value for one, value in expected.items() if one in found
+                    setting: value
+                    for setting, value in expected.items()
+                    if setting in settings
                 }.items()
             )
     paper = SearchConfig.from_preset({}, preset, paper=True)
@@ -385,26 +398,28 @@ def test_defaults_of_algorithms_are_those_of_their_papers_whatever_the_preset(
         lookahead.reward_draws,
         lookahead.reward_derivative,
     ) == (5, 4, "auto")
-    found = lookahead.model_dump()
-    for name in PAPER.keys() & found.keys() - {
+    settings = lookahead.model_dump()
+    for name in PAPER.keys() & settings.keys() - {
         "initial_fraction",
         "train_steps",
         *FORMER,
     }:
-        assert found[name] == PAPER[name], name
+        assert settings[name] == PAPER[name], name
 
 
 def test_a_presets_learning_rate_is_for_an_algorithm_that_leaves_it_open() -> None:
     for preset, values in SEARCH_PRESETS.items():
-        for given, expected in (
+        for own_algorithm, expected in (
             (Lookahead(reward_draws=8), values["lambda_learning_rate"]),
             (Lookahead(lambda_learning_rate=0.5), 0.5),
         ):
-            algorithm = SearchConfig.from_preset({"algorithm": given}, preset).algorithm
+            algorithm = SearchConfig.from_preset(
+                {"algorithm": own_algorithm}, preset
+            ).algorithm
             assert isinstance(algorithm, Lookahead)
             assert (algorithm.lambda_learning_rate, algorithm.reward_draws) == (
                 expected,
-                given.reward_draws,
+                own_algorithm.reward_draws,
             )
 
 
@@ -416,11 +431,11 @@ def test_stored_settings_must_have_an_effect() -> None:
 
 
 def test_an_initial_fraction_implies_that_a_search_starts_from_it() -> None:
-    for given in (
+    for settings in (
         {"space": "hba", "initial_fraction": 0.5},
         {"algorithm": Lookahead(initial_fraction=0.5)},
     ):
-        algorithm = SearchConfig.from_preset(given).algorithm
+        algorithm = SearchConfig.from_preset(settings).algorithm
         assert (algorithm.init, algorithm.initial_fraction) == ("fraction", 0.5)
     assert isinstance(
         SearchConfig.make({"algorithm": "hba", "sigma_entropy": 1.0}).algorithm,
