@@ -1,14 +1,14 @@
-"""A search that was stopped, killed, damaged or moved goes on to the same bits."""
+"""A search that was killed or moved goes on to the same bits, and is not resumed as
+another one.
+"""
 
 import json
-import multiprocessing
 import os
 import shutil
 import signal
 import time
-from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,29 +21,12 @@ from search_problems import (
     small_images,
     small_settings,
 )
-from torch import Tensor
 
 import hba
 from hba.data import SearchData
 from hba.errors import DataError, RunError, SettingsError
+from hba.executors.executor import CONTEXT
 from hba.policy_search import trainer
-from hba.utils.files import load_tensors, save_tensors
-
-
-class Counted(WithDropout):
-    """Draws from torch's default generator, and depends on a buffer."""
-
-    def __init__(self) -> None:
-        torch.manual_seed(0)
-        super().__init__()
-        self.register_buffer("passes", torch.zeros(()))
-
-    def forward(self, x: Tensor) -> Tensor:
-        passes = cast(Tensor, self.passes)
-        if self.training:
-            passes += 1
-        return super().forward(x * (1 + 0.1 * passes))
-
 
 SETTINGS: dict[str, Any] = {
     "learning_rate": 0.002,
@@ -66,44 +49,13 @@ def values_of(result: hba.SearchResult) -> np.ndarray:
     return result.schedule.values
 
 
-def timeless(result: hba.SearchResult) -> list[dict[str, float | None]]:
-    return [
-        {name: value for name, value in row.items() if name != "seconds"}
-        for row in result.metrics
-    ]
-
-
-@pytest.fixture(scope="module")
-def whole() -> hba.SearchResult:
-    return run(network=Counted(), **SETTINGS)
-
-
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Amid the third of four epochs."""
     out = tmp_path_factory.mktemp("stopped") / "run"
-    assert (
-        len(run(out, network=Counted(), callback=StopAfter(7), **SETTINGS).metrics) == 2
-    )
+    result = run(out, network=WithDropout(), callback=StopAfter(7), **SETTINGS)
+    assert len(result.metrics) == 2
     return out
-
-
-def test_a_stopped_search_ends_as_one_that_was_not(
-    stopped: Path, whole: hba.SearchResult, tmp_path: Path
-) -> None:
-    out = shutil.copytree(stopped, tmp_path / "run")
-    content = load_tensors(out / "checkpoint.pt")
-    # Checkpoints of searches that could be extended have these two as well.
-    content["state"]["history"] |= {"epochs": 4, "lengthened": []}
-    save_tensors(out / "checkpoint.pt", content)
-    resumed = run(out, network=Counted(), resume=True)
-    assert resumed.finished
-    assert np.array_equal(values_of(resumed), values_of(whole))
-    assert timeless(resumed) == timeless(whole)
-    assert torch.equal(resumed.lam, whole.lam)
-    assert torch.equal(
-        resumed.network.get_buffer("passes"), whole.network.get_buffer("passes")
-    )
 
 
 def test_what_does_not_go_with_the_run_is_refused_and_changes_nothing(
@@ -114,15 +66,15 @@ def test_what_does_not_go_with_the_run_is_refused_and_changes_nothing(
     other = SearchData(
         "small", ("left", "right"), small_images(24, seed=5), small_images(16, seed=1)
     )
-    changed = Counted()
+    changed = WithDropout()
     changed.dropout.p = 0.25
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"data": other, "network": Counted()}, "images or their split changed"),
+        ({"data": other, "network": WithDropout()}, "images or their split changed"),
         ({"network": changed}, "structure of the network changed"),
-        ({"network": Counted(), "epochs": 2}, "epochs"),
-        ({"network": Counted(), "epochs": 5}, "epochs"),
-        ({"network": Counted(), "sigma": 0.3}, "sigma"),
-        ({"network": Counted(), "space": hba.SearchSpace()}, "space"),
+        ({"network": WithDropout(), "epochs": 2}, "epochs"),
+        ({"network": WithDropout(), "epochs": 5}, "epochs"),
+        ({"network": WithDropout(), "sigma": 0.3}, "sigma"),
+        ({"network": WithDropout(), "space": hba.SearchSpace()}, "space"),
         ({}, "network"),
     ]
     for options, word in cases:
@@ -133,7 +85,7 @@ def test_what_does_not_go_with_the_run_is_refused_and_changes_nothing(
     for content in (b"broken", before["checkpoint.pt"][:-1000]):
         (out / "checkpoint.pt").write_bytes(content)
         with pytest.raises(RunError, match=r"checkpoint\.pt cannot be read"):
-            run(out, network=Counted(), resume=True)
+            run(out, network=WithDropout(), resume=True)
 
 
 def test_two_searches_in_one_folder_are_refused(tmp_path: Path) -> None:
@@ -162,7 +114,7 @@ def search_to_the_end(out: Path, settings: dict[str, Any]) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_a_search_that_is_killed_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     settings = small_settings(epochs=12)
-    process: BaseProcess = multiprocessing.get_context("spawn").Process(
+    process = CONTEXT.Process(  # type: ignore[attr-defined]
         target=search_to_the_end, args=(tmp_path / "run", settings)
     )
     process.start()
