@@ -119,7 +119,7 @@ VALUES: dict[str, Any] = {
     "baseline_like": "svhn", "learning_rate_schedule": "plateau",
     "lambda_betas": "0.5,0.75", "levels": "-5,1000.5", "init_from": "digits",
     "pretrained": "weights.pth", "freeze": "2", "fast": True, "val_batch_size": "half",
-    "tune": "augmentation,input-dropout",
+    "tune": "augmentation,input-dropout", "label_column": "label",
 }  # fmt: skip
 
 

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import SMALL as SMALL_TRAINING, make_images, rows_in, run, said
-from own_formats import WRITERS, write_images
 from own_operations import GAMMA_FILE
-from pretrained_networks import MODEL, weights_file
 
 import hba
 from hba.operations import OPERATIONS, Operation
+from hba.policy_search import budget
 from hba.policy_search.config import SearchConfig
 
 FILES = {
@@ -125,41 +124,15 @@ def test_settings_of_an_earlier_search_find_the_same_schedule() -> None:
     np.testing.assert_array_equal(
         hba.load_policy("runs/pets-1").values, hba.load_policy("run").values
     )
-    said(
-        "search",
-        "pets",
-        "--config",
-        "run/config.json",
-        "--epochs",
-        "1",
-        "--algorithm",
-        "population",
-        "--seed",
-        "8",
-    )
-    stored = settings("runs/pets-2")
-    assert (stored["algorithm"], stored["epochs"], stored["seed"], stored["flip"]) == (
-        "population",
-        1,
-        8,
-        True,
-    )
-    assert "reward_draws" not in stored
     for more in (("--preset", "digits"), ("--paper",), ("--resume", "--out", "run")):
         assert more[0][2:] in refusal("search", "--config", "run", *more)
 
 
 def test_a_finished_search_is_resumed_only_with_its_settings() -> None:
     before = hba.load_policy("run").values
-    changed = (
-        ("--seed", "4", "seed"),
-        ("--learning-rate", "0.5", "learning_rate"),
-        ("--epochs", "4", "epochs"),
+    assert "epochs " in refusal(
+        "search", "pets", "--out", "run", "--resume", "--epochs", "4"
     )
-    for option, value, name in changed:
-        assert f"{name} " in refusal(
-            "search", "pets", "--out", "run", "--resume", option, value
-        )
     assert "--resume" in refusal("search", "pets", "--out", "run", *SMALL)
     said("search", "pets", "--out", "run", "--resume", *SMALL, *OPTIONS)
     np.testing.assert_array_equal(hba.load_policy("run").values, before)
@@ -186,11 +159,7 @@ def test_ctrl_c_ends_a_search_after_its_step_and_the_printed_command_resumes_it(
     )
 
 
-def test_a_search_that_diverges_and_a_broken_run_are_one_line() -> None:
-    message = refusal(
-        "search", "pets", "--out", "steep", *SMALL, "--learning-rate", "1e30"
-    )
-    assert "not finite" in message
+def test_a_broken_run_is_one_line() -> None:
     for name in ("config.json", "checkpoint.pt"):
         shutil.copytree("run", f"broken {name}")
         Path(f"broken {name}", name).write_bytes(b"broken")
@@ -199,9 +168,14 @@ def test_a_search_that_diverges_and_a_broken_run_are_one_line() -> None:
     assert "a file" in refusal("search", "pets", "--out", "a file", *SMALL)
 
 
-def test_a_budget_chooses_the_epochs_and_the_run_keeps_them() -> None:
-    said("search", "pets", "--budget", "8s", "--out", "timed", *SMALL[2:])
-    assert settings("timed")["epochs"] == hba.load_policy("timed").epochs
+def test_a_budget_chooses_the_epochs_and_the_run_keeps_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However fast the machine is, two epochs fit."""
+    with monkeypatch.context() as patched:
+        patched.setattr(budget, "bisect_right", lambda *_, key: 2)
+        said("search", "pets", "--budget", "8s", "--out", "timed", *SMALL[2:])
+    assert settings("timed")["epochs"] == hba.load_policy("timed").epochs == 2
     assert "budget" in refusal("search", "--out", "timed", "--resume", "--budget", "1h")
     assert "budget" in refusal("search", "pets", "--budget", "0.01s", *SMALL[2:])
     assert not Path("runs").exists()
@@ -253,59 +227,11 @@ def test_a_few_broken_images_are_left_out() -> None:
     assert f"{n_broken} files left out: new/left_out.csv" in lines[0]
 
 
-@pytest.mark.parametrize("variant", ["table", "prepared", "pretrained", "tuned"])
-def test_other_images_weights_and_regularizers_are_searched(
-    variant: str, place: Path
-) -> None:
-    words: tuple[str, ...]
-    if variant == "table":
-        WRITERS["csv"](place, write_images(place, {"train": 6, "test": 3}))
-        words = ("images.csv", *SMALL, "--label-column", "label")
-    elif variant == "prepared":
-        lines = said("prepare", "pets", "--out", "pets.hba", "--image-size", "8")
-        assert lines[0].startswith("Prepared: 24 images in train; 2 classes, 8 pixels")
-        words = ("pets.hba", *SMALL[:-4], "--device", "cpu")
-    elif variant == "pretrained":
-        weights_file(place)
-        words = (
-            "pets",
-            *SMALL,
-            "--model",
-            MODEL,
-            "--image-size",
-            "32",
-            "--pretrained",
-            "weights.pth",
-            "--freeze",
-            "1",
-        )
-    else:
-        words = (
-            "pets",
-            *SMALL,
-            "--tune",
-            "augmentation,input-dropout",
-            "--train-steps",
-            "1",
-        )
-    lines = said("search", *words, "--out", "new")
-    schedule = hba.load_policy("new")
-    origin = settings("new")
-    if variant == "table":
-        assert (origin["data"], origin["label_column"]) == (
-            str(place / "images.csv"),
-            "label",
-        )
-    elif variant == "pretrained":
-        assert any("SHA-256" in line for line in lines)
-    elif variant == "tuned":
-        assert [regularizer.name for regularizer in schedule.space.regularizers] == [
-            "input_dropout.rate"
-        ]
-        assert any(
-            line.startswith("tuned: 15 operations; input_dropout.rate")
-            for line in lines
-        )
+def test_prepared_images_are_searched() -> None:
+    lines = said("prepare", "pets", "--out", "pets.hba", "--image-size", "8")
+    assert lines[0].startswith("Prepared: 24 images in train; 2 classes, 8 pixels")
+    said("search", "pets.hba", *SMALL[:-4], "--device", "cpu", "--out", "new")
+    assert settings("new")["data"] == str(Path("pets.hba").resolve())
 
 
 def test_operations_of_your_own_come_from_a_file(

@@ -142,6 +142,9 @@ def test_what_no_training_could_use_is_refused(
             r"test\.txt",
         ),
         (schedule, {"against": "nothing"}, HbaError, "nothing"),
+        (schedule, {"seeds": 0}, HbaError, "seeds"),
+        (schedule, {"learning_rate": 1e38}, HbaError, "learning rate"),
+        (tmp_path / "nowhere.json", {}, HbaError, r"nowhere\.json"),
         (both(), {"data": texts}, HbaError, "Rotate"),
     ):
         with pytest.raises(error, match=named):

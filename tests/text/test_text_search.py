@@ -194,6 +194,8 @@ def test_what_cannot_work_is_refused_in_one_line_that_names_it(texts: Path) -> N
         ({"algorithm": "hba"}, "algorithm"),
         ({"widths": 4}, "widths; did you mean width"),
         ({"tune": "augmentation"}, "augmentation"),
+        ({"tune": "dropout.letters"}, "dropout.letters"),
+        ({"epochs": 0}, "epochs"),
         ({"warm_up_epochs": 2}, "warm_up_epochs"),
         ({"vocabulary_size": 2}, "vocabulary_size"),
         ({"val_batch_size": 250}, "valid.txt must have at least 1500 words"),
