@@ -10,7 +10,10 @@ from commands import SMALL, make_images, refusal_of, run, said
 
 import hba
 
-AUTO = (*SMALL, "--budget", "4m", "--jobs", "1", "--seeds", "2")
+AUTO = (
+    *SMALL,
+    *("--model", "simple-cnn-4", "--budget", "4m", "--jobs", "1", "--seeds", "2"),
+)
 
 
 def test_it_prints_the_answer_leaves_its_network_and_resumes_to_the_same(

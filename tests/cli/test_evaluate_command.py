@@ -192,7 +192,7 @@ def test_an_evaluation_is_repeated_by_its_settings(
     make_images(Path("pets"))
     small = (
         "--model",
-        "wrn-10-1",
+        "mlp-8",
         "--image-size",
         "8",
         "--batch-size",

@@ -333,7 +333,10 @@ def test_tensorboard_events_are_written_beside_the_run(
         "1",
         "--jobs",
         "1",
-        *small,
+        *small[:-1],
+        "--model",
+        "mlp-8",
+        "--out",
         "measured",
     )
     assert {folder.name for folder in Path("measured/tensorboard").iterdir()} == {
@@ -366,8 +369,8 @@ def test_shipped_policies_are_listed_with_their_cards() -> None:
         assert answer is not None
         stored = card["results"]["answer"]
         assert (answer.kind, answer.against) == (stored["kind"], stored["against"])
-        for part in (card["text"], card["search"], card["evaluate"], answer):
-            assert " ".join(str(part).split()) in text
+        for words in (card["text"], card["search"], card["evaluate"], answer):
+            assert " ".join(str(words).split()) in text
         assert (
             json.loads(run("policies", name, "--json").stdout)["results"]["rows"][0][
                 "name"
