@@ -38,7 +38,7 @@ def blocks_of(text: str, language: str) -> list[str]:
         rf"^(<!-- compiled only -->\n)?```{language}\n(.*?)^```",
         re.DOTALL | re.MULTILINE,
     )
-    return [found[2] for found in fence.finditer(text) if not found[1]]
+    return [block[2] for block in fence.finditer(text) if not block[1]]
 
 
 class Command(NamedTuple):
@@ -59,7 +59,7 @@ def commands_in_blocks() -> list[Command]:
     """In their order; in a console, the lines after the prompt. `time` before a command
     is dropped.
     """
-    found = []
+    commands = []
     for document in DOCUMENTS:
         for block in BLOCK.finditer(text_of(document)):
             lines = block["lines"].splitlines()
@@ -72,11 +72,11 @@ def commands_in_blocks() -> list[Command]:
                 for line in lines
                 for call in line.split(" && ")
             ]
-            found += [
+            commands += [
                 Command(document.name, tuple(shlex.split(call, comments=True)))
                 for call in calls
             ]
-    return [command for command in dict.fromkeys(found) if command.words]
+    return [command for command in dict.fromkeys(commands) if command.words]
 
 
 def make_images(folder: Path) -> None:

@@ -65,11 +65,11 @@ def test_pages_are_what_the_records_make(
 def test_a_policy_and_a_step_launch_few_kernels_and_the_host_waits_for_none() -> None:
     """Ceilings, a little above the numbers of today; steps of wrn-10-1."""
     launches = import_module("speeds.launches")
-    found = {name: launches.of_policy(name) for name in launches.POLICIES}
+    launched = {name: launches.of_policy(name) for name in launches.POLICIES}
     for name in launches.ALGORITHMS:
-        found |= {
-            f"{name}, {step}": one
-            for step, one in launches.of_algorithm(name, "wrn-10-1").items()
+        launched |= {
+            f"{name}, {step}": step_launches
+            for step, step_launches in launches.of_algorithm(name, "wrn-10-1").items()
         }
     of_policies = {"randaugment": 295, "photo": 365, "timm": 445, "cifar10-copy": 465}
     of_steps = {
@@ -84,11 +84,13 @@ def test_a_policy_and_a_step_launch_few_kernels_and_the_host_waits_for_none() ->
     }
     most = {**of_policies, **of_steps}
     assert {
-        name: len(one.names)
-        for name, one in found.items()
-        if len(one.names) > most[name]
+        name: len(launch.names)
+        for name, launch in launched.items()
+        if len(launch.names) > most[name]
     } == {}
-    assert {name: one.waits for name, one in found.items() if one.waits} == {}
+    assert {
+        name: launch.waits for name, launch in launched.items() if launch.waits
+    } == {}
 
 
 def test_what_makes_the_host_wait_is_found_without_a_gpu() -> None:
@@ -108,12 +110,12 @@ def test_what_makes_the_host_wait_is_found_without_a_gpu() -> None:
     ]
     with launches.FAKE:
         x = torch.zeros(4, device=launches.GPU)
-        found = []
+        waits = []
         for step in (*waiting, *free):
             with launches.Launches() as counted, suppress(RuntimeError):
                 step(x)
-            found.append(bool(counted.waits))
-    assert found == [True] * len(waiting) + [False] * len(free)
+            waits.append(bool(counted.waits))
+    assert waits == [True] * len(waiting) + [False] * len(free)
 
 
 def test_records_of_the_repository_belong_to_the_settings_of_today() -> None:
@@ -198,14 +200,14 @@ def test_a_group_is_added_to_a_recipe_or_left_out_in_its_own_columns_alone() -> 
     assert (np.delete(without.values, turn) == np.delete(overhead.values, turn)).all()
     name, mixed = changed("overhead", "mixing", True)
     assert name == "overhead with mixing"
-    own, before = (
-        dict(zip(one.space.names, one.values[0], strict=True))
-        for one in (mixed, overhead)
+    after, before = (
+        dict(zip(policy.space.names, policy.values[0], strict=True))
+        for policy in (mixed, overhead)
     )
-    assert {name: own.pop(name) for name in {*own} - {*before}}[
+    assert {name: after.pop(name) for name in {*after} - {*before}}[
         "CutMix.probability"
     ] > 0
-    assert own == before
+    assert after == before
     assert (
         changed("overhead", "quarter turn", True)[0]
         == changed("overhead", "mixing", False)[0]
@@ -219,8 +221,8 @@ def test_ratios_of_errors_and_what_agrees_with_the_truth() -> None:
     def frame(search: list[float], none: list[float]) -> pd.DataFrame:
         rows = [
             (name, seed, x)
-            for name, one in (("search", search), ("none", none))
-            for seed, x in enumerate(one)
+            for name, errors in (("search", search), ("none", none))
+            for seed, x in enumerate(errors)
         ]
         return pd.DataFrame(rows, columns=["name", "seed", "error"])
 
@@ -230,10 +232,10 @@ def test_ratios_of_errors_and_what_agrees_with_the_truth() -> None:
     }
     assert tables.ratio(halves, "none") == "0.50 (0.50 to 0.50), 2 of 8 sets"
     errors = np.random.default_rng(0).uniform(5, 15, (2, 12))
-    found = re.findall(
+    table = re.findall(
         r"\d\.\d+", tables.ratio({"pbc": frame(*errors.tolist())}, "none")
     )
-    mean, low, high = map(float, found)
+    mean, low, high = map(float, table)
 
     def of_means(search: np.ndarray, none: np.ndarray, axis: int) -> np.ndarray:
         return np.asarray(search.mean(axis) / none.mean(axis))

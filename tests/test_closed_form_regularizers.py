@@ -113,11 +113,7 @@ def test_tuned_weight_decay_is_ridge_regression_and_its_response_the_slope(
         N_IMAGES
     )[:, None]
     optimizer = torch.optim.SGD(
-        [
-            parameter
-            for parameter in hypernetwork.parameters()
-            if parameter.requires_grad
-        ],
+        [weight for weight in hypernetwork.parameters() if weight.requires_grad],
         lr=0.5,
         momentum=0.98,
     )
@@ -156,11 +152,7 @@ def test_tuned_dropout_of_the_inputs_is_ridge_regression_and_its_response_the_sl
         n_masks * N_IMAGES // 2
     )[:, None]
     optimizer = torch.optim.SGD(
-        [
-            parameter
-            for parameter in hypernetwork.parameters()
-            if parameter.requires_grad
-        ],
+        [weight for weight in hypernetwork.parameters() if weight.requires_grad],
         lr=0.3,
         momentum=0.9,
     )

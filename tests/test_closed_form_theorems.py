@@ -139,7 +139,7 @@ def test_of_a_penalty_only_what_is_learnt_apart_has_unbiased_weights(
         math.exp(lam) * float((eps**power * eps.exp()).mean()) for power in (0, 1, 2)
     )
     assert [m_0, m_1, m_2] == pytest.approx(
-        [math.exp(lam + 0.5) * scale for scale in (1, 1, 2)], rel=0.06
+        [math.exp(lam + 0.5) * factor for factor in (1, 1, 2)], rel=0.06
     )
     moments = torch.tensor(
         [[1 + m_0, m_1], [m_1, float(eps.square().mean()) + m_2]], dtype=torch.float64

@@ -25,10 +25,14 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def assert_recorded(computed: Mapping[str, Any], recorded: Mapping[str, Any]) -> None:
-    assert computed.keys() == recorded.keys()
+def assert_recorded(
+    computed_values: Mapping[str, Any], recorded: Mapping[str, Any]
+) -> None:
+    assert computed_values.keys() == recorded.keys()
     for name, value in recorded.items():
-        assert computed[name] == pytest.approx(value, rel=ROUNDING, abs=ROUNDING), name
+        assert computed_values[name] == pytest.approx(
+            value, rel=ROUNDING, abs=ROUNDING
+        ), name
 
 
 @pytest.mark.parametrize("name", computed.SEARCHES)

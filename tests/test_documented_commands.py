@@ -64,7 +64,7 @@ def test_every_command_has_its_options() -> None:
             continue
         called, words = _called_by(command)
         options = called.get_params(click.Context(called, **main.context_settings))
-        known = {
+        names = {
             name
             for option in options
             for name in (*option.opts, *option.secondary_opts)
@@ -72,7 +72,7 @@ def test_every_command_has_its_options() -> None:
         wrong += [
             (str(command), word)
             for word in words
-            if word.startswith("-") and word not in known
+            if word.startswith("-") and word not in names
         ]
     assert wrong == []
 
@@ -87,9 +87,9 @@ def _called_by(command: Command) -> tuple[click.Command, list[str]]:
     )
     assert isinstance(called, click.Command)
     while isinstance(called, click.Group) and words and not words[0].startswith("-"):
-        found = called.get_command(click.Context(called), words.pop(0))
-        assert found is not None, str(command)
-        called = found
+        subcommand = called.get_command(click.Context(called), words.pop(0))
+        assert subcommand is not None, str(command)
+        called = subcommand
     return called, words
 
 
@@ -149,9 +149,9 @@ def test_commands_run(
 
 def _shortened(words: list[str]) -> list[str]:
     """The same command, as short as can be."""
-    further = {option: value for option, value in SMALLER.items() if option in words}
+    options = {option: value for option, value in SMALLER.items() if option in words}
     if not {"--resume", "--config"} & {*words}:
-        further |= DEFAULTS.get(words[0], {})
+        options |= DEFAULTS.get(words[0], {})
     if "--budget" in words and words[0] != "auto":
-        del further["--epochs"]
-    return [*words, *(part for pair in further.items() for part in pair)]
+        del options["--epochs"]
+    return [*words, *(word for pair in options.items() for word in pair)]

@@ -78,10 +78,12 @@ def between_folders(imports: Imports) -> Imports:
     """The same for folders, and for files of the root, without what a folder imports of
     itself.
     """
-    found: dict[str, set[str]] = {}
+    imported_by: dict[str, set[str]] = {}
     for module, imported in imports.items():
-        found.setdefault(_room(module), set()).update(_room(name) for name in imported)
-    return {room: others - {room} for room, others in found.items()}
+        imported_by.setdefault(_room(module), set()).update(
+            _room(name) for name in imported
+        )
+    return {room: rooms - {room} for room, rooms in imported_by.items()}
 
 
 def _room(module: str) -> str:
@@ -111,8 +113,8 @@ def test_every_folder_imports_only_those_before_it_in_the_line() -> None:
     place = {room: number for number, rooms in enumerate(LINE) for room in rooms}
     wrong = [
         (room, other)
-        for room, others in between_folders(WITHOUT_HOOK).items()
-        for other in others
+        for room, rooms in between_folders(WITHOUT_HOOK).items()
+        for other in rooms
         if place[other] >= place[room] and (room, other) not in BESIDE
     ]
     assert wrong == []

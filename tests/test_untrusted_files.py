@@ -49,23 +49,25 @@ def unsafe_calls(tree: ast.AST) -> Iterator[str]:
             yield from imported & (RUNS_CODE | {"torch.load"})
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func)
-            given = {one.arg: ast.unparse(one.value) for one in node.keywords}
+            keywords = {
+                keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords
+            }
             allows_pickle = (
                 name in ("np.load", "numpy.load")
-                and given.get("allow_pickle", "False") != "False"
+                and keywords.get("allow_pickle", "False") != "False"
             )
             if (
                 name in RUNS_CODE
                 or allows_pickle
-                or (name == "torch.load" and given.get("weights_only") != "True")
+                or (name == "torch.load" and keywords.get("weights_only") != "True")
             ):
                 yield name
 
 
 def test_no_file_is_read_that_can_run_code() -> None:
-    found = [
+    calls = [
         (file.name, name)
         for file in FILES
         for name in unsafe_calls(ast.parse(file.read_text("utf-8")))
     ]
-    assert [call for call in found if call not in ALLOWED] == []
+    assert [call for call in calls if call not in ALLOWED] == []

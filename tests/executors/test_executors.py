@@ -60,8 +60,8 @@ def check(executor: Executor, n_threads: int = 1) -> Tensor:
     steps: list[Any] = []
     counts = torch.zeros(4)
     shared = Shared(100, (counts, torch.ones(3)), prepare)
-    found = dict(executor.run(add, range(4), shared, lambda: steps.append(1)))
-    assert found == {number: (100 + number, 3.0, n_threads) for number in range(4)}
+    results = dict(executor.run(add, range(4), shared, lambda: steps.append(1)))
+    assert results == {number: (100 + number, 3.0, n_threads) for number in range(4)}
     assert len(steps) == 8
     with pytest.raises(SettingsError, match="thirteen"):
         list(executor.run(add, [13], shared, lambda: None))
