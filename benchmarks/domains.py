@@ -33,12 +33,14 @@ from common.options import (
     JOBS,
     KEPT_IN,
     OneLineErrors,
+    RunOptions,
+    names_option,
     with_options,
     work,
 )
 from common.pages import write_page
-from common.records import DOCS, Record, plan_noted, store_of
-from common.running import NOTHING_ELSE, carry_out
+from common.records import DOCS, Record, store_of
+from common.running import carry_out
 from common.tables import markdown, origin, rate_text
 from common.tasks import SearchTask
 from image_sets.auto import (
@@ -58,6 +60,7 @@ from image_sets.runs import (
     SEARCH,
     SETS,
     SETTINGS,
+    DomainTask,
     changed,
     domain_task,
     recipe,
@@ -72,9 +75,8 @@ from image_sets.tables import (
     recipe_table,
     verdict_table,
 )
-from quality.plan import planned_for
+from quality.plan import Planned, planned_for
 
-from hba.errors import SettingsError
 from hba.schedule.recipes import RECIPES
 from hba.utils.settings import words
 
@@ -89,12 +91,8 @@ SEARCHED = 2.5
 """Minutes of a search on one idle core. The row `search` of a verdict takes this and
 the minutes of a training.
 """
-CHOSEN = click.option(
-    "--sets", default=",".join(SETS), show_default=True, help="Names, by commas."
-)
-with_options_of_runs = with_options(
-    CHOSEN, JOBS, DEVICE, work("runs/domains"), KEPT_IN, DRY_RUN
-)
+PLACES = (DEVICE, work("runs/domains"), KEPT_IN, DRY_RUN)
+with_options_of_runs = with_options(names_option("--sets", SETS), JOBS, *PLACES)
 
 
 @click.group(help=__doc__, cls=OneLineErrors)
@@ -103,40 +101,30 @@ def main() -> None:
 
 
 @dataclass(frozen=True)
-class Where:
+class Where(RunOptions):
     """The options of runs."""
 
-    sets: str
-    jobs: int
-    device: str
-    work: Path
-    results: Path
-    dry_run: bool
+    sets: tuple[str, ...]
 
     def searches(
         self, seeds: Iterable[int], **settings: Any
     ) -> dict[str, list[SearchTask]]:
         """A search for each seed, by set."""
-        if unknown := {*words(self.sets)} - {*SETS}:
-            raise SettingsError(
-                f"unknown set {min(unknown)!r}; known: {', '.join(SETS)}"
-            )
         return {
             name: searches(name, seeds, self.work, self.device, **settings)
-            for name in words(self.sets)
+            for name in self.sets
         }
 
     def carry_out(
-        self, tasks: Sequence[Any], question: str, noted: Any = NOTHING_ELSE
+        self, tasks: Sequence[DomainTask], question: str, plan: Planned | None = None
     ) -> list[Record]:
         """Run the missing trainings and searches, and return all stored records."""
-        store = store_of(self.results, question)
         names = dict.fromkeys(task.label for task in tasks)
-        stored = store.by_key()
+        stored = store_of(self.results, question).by_key()
         missing = [task for task in tasks if task.run.key not in stored]
         minutes = sum(TRAINING + SEARCHED * (task.name == SEARCH) for task in missing)
         click.echo(f"{', '.join(names)}: about {minutes:.0f} minutes of one core")
-        done = carry_out(tasks, store, self.device, self.jobs, self.dry_run, noted)
+        done = carry_out(tasks, question, self, plan, PLAN)
         return done or [
             stored[task.run.key] for task in tasks if task.run.key in stored
         ]
@@ -209,12 +197,7 @@ def verdict(**options: Any) -> None:
         for search in by_seed
         for row in plan.rows
     ]
-    noted = (
-        NOTHING_ELSE
-        if where.dry_run
-        else plan_noted(plan.model_dump(mode="json"), PLAN)
-    )
-    where.carry_out(tasks, VERDICT, noted)
+    where.carry_out(tasks, VERDICT, plan)
     click.echo(verdict_tables(where.results)["verdict"])
 
 
@@ -222,38 +205,21 @@ def verdict(**options: Any) -> None:
 @click.option(
     "--budgets", default="", help="Minutes, by commas. [default: all that are planned]"
 )
-@with_options(
-    click.option(
-        "--sets",
-        default=",".join(AUTO_SETS),
-        show_default=True,
-        help="Names, by commas.",
-    ),
-    *(DEVICE, work("runs/domains"), KEPT_IN, DRY_RUN),
-)
+@with_options(names_option("--sets", AUTO_SETS), *PLACES)
 def auto(budgets: str, **options: Any) -> None:
     """Run hba auto as a user would, with nothing else on the machine."""
     where = Where(**options, jobs=1)
     plan = planned_for(AUTO, PLAN, AutoPlan)
     tasks = auto_tasks(
-        plan, words(where.sets), map(int, words(budgets) or plan.budgets), where.work
+        plan, where.sets, map(int, words(budgets) or plan.budgets), where.work
     )
-    noted = (
-        NOTHING_ELSE
-        if where.dry_run
-        else plan_noted(plan.model_dump(mode="json"), PLAN)
-    )
-    carry_out(
-        tasks, store_of(where.results, AUTO), where.device, 1, where.dry_run, noted
-    )
+    carry_out(tasks, AUTO, where, plan, PLAN)
 
 
 def auto_tables(results: Path) -> dict[str, Any]:
     """Values for the page: the table of each budget, and the origin of the records."""
     plan = planned_for(AUTO, PLAN, AutoPlan)
-    records, before = (
-        list(store_of(results, name).by_key().values()) for name in (AUTO, BEFORE)
-    )
+    records, before = (store_of(results, name).records() for name in (AUTO, BEFORE))
     records, before = (records, before) if records else (before, [])
     runs = {
         minutes: {
@@ -287,14 +253,11 @@ def truth_tables(results: Path) -> dict[str, Any]:
     records, and missing sets.
     """
     records, tuned = (
-        list(store_of(results, question).by_key().values())
-        for question in (TRUTH, FINE_TUNED)
+        store_of(results, question).records() for question in (TRUTH, FINE_TUNED)
     )
     frames = frames_of(records, "val")
     tuned_frames = frames_of(tuned, "val")
-    pairs = pairs_of(
-        frames, frames_of(store_of(results, VERDICT).by_key().values(), "test")
-    )
+    pairs = pairs_of(frames, frames_of(store_of(results, VERDICT).records(), "test"))
     tuned_pairs = pairs_of(tuned_frames, tuned_frames)
     return {
         "groups": markdown(group_table(pairs)) if pairs else "",
@@ -316,7 +279,7 @@ def verdict_tables(results: Path) -> dict[str, Any]:
     records, and missing runs.
     """
     plan = planned_for(PLANNED, PLAN)
-    records = list(store_of(results, VERDICT).by_key().values())
+    records = store_of(results, VERDICT).records()
     runs = {
         name: sum(record.run.dataset == name for record in records) for name in SETS
     }
@@ -361,9 +324,7 @@ def page(results: Path) -> None:
 @with_options(work("runs/domains"), KEPT_IN)
 def overview(work: Path, results: Path) -> None:
     """Draw docs/overview.png, the picture of README.md."""
-    draw_overview(
-        store_of(results, AUTO).by_key().values(), work, DOCS / "overview.png"
-    )
+    draw_overview(store_of(results, AUTO).records(), work, DOCS / "overview.png")
 
 
 if __name__ == "__main__":

@@ -23,28 +23,27 @@ from typing import Any
 import click
 import numpy as np
 import pandas as pd
-from common.options import KEPT_IN, OneLineErrors, with_options_of_runs
+from common.options import KEPT_IN, OneLineErrors, RunOptions, names_option
 from common.pages import fill_page
-from common.records import DOCS, Record, Results, newest, plan_noted, store_of
-from common.running import NOTHING_ELSE, carry_out
+from common.records import DOCS, Record, Results, newest, store_of
+from common.running import carry_out
 from common.settings import kept_settings
 from common.tables import difference, difference_text, frame_of, markdown, spread_text
 from common.tasks import TrainingTask
-from quality.beds import BEDS, Bed, find_bed
+from quality.beds import BEDS, Bed, find_bed, with_options_of_beds
 from quality.plan import Planned, planned_for
 from quality.views import View
 
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData
 from hba.data.config import Size
-from hba.errors import DivergedError, SettingsError
+from hba.errors import DivergedError
 from hba.models import build_model
 from hba.preprocessing import network_input_size
 from hba.regularization.groups import hyperparameters_of
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.utils.seeding import derived_seed
-from hba.utils.settings import words
 
 PLAN = Path(__file__).with_name("joint.toml")
 QUESTION = "joint"
@@ -222,16 +221,16 @@ def draw_schedules(
 
 
 def row_task(
-    row: str, bed: Bed, seed: int, planned: JointPlan, device: str, work: Path
+    row: str, bed: Bed, seed: int, planned: JointPlan, options: RunOptions
 ) -> RowTask:
     name = JOINT if row in (JOINT, HALF) else AUGMENTATION
     search = bed.search_with(
         name,
         seed,
-        work / "joint",
+        options.work / "joint",
         **SEARCHES[name],
         epochs=planned.epochs,
-        device=device,
+        device=options.device,
     )
     config = search.config
     same = {name: getattr(config, name) for name in ("data", "device", "train_size")}
@@ -290,35 +289,22 @@ def main() -> None:
 
 @main.command()
 @click.option(
-    "--bed", default="digits", show_default=True, help=f"{', '.join(JOINT_BEDS)}."
+    "--bed", default="digits", show_default=True, type=click.Choice([*JOINT_BEDS])
 )
-@click.option("--rows", default=",".join(ROWS), help="Names, by commas. [default: all]")
-@with_options_of_runs
+@names_option("--rows", ROWS)
+@with_options_of_beds
 def verdict(
-    bed: str,
-    rows: str,
-    data: str | None,
-    jobs: int,
-    device: str,
-    work: Path,
-    results: Path,
-    dry_run: bool,
+    bed: str, rows: Sequence[str], data: str | None, **more_options: Any
 ) -> None:
     """Run the plan for a bed."""
+    options = RunOptions(**more_options)
     planned = planned_for(bed, PLAN, JointPlan)
-    if unknown := set(words(rows)) - set(ROWS):
-        raise SettingsError(f"rows must be of {', '.join(ROWS)}, got {min(unknown)}")
     place = NOISY if bed == NOISY.name else find_bed(bed, data)
     seeds = range(planned.first_seed, planned.first_seed + planned.seeds)
     tasks = [
-        row_task(row, place, seed, planned, device, work)
-        for seed in seeds
-        for row in words(rows)
+        row_task(row, place, seed, planned, options) for seed in seeds for row in rows
     ]
-    noted = (
-        NOTHING_ELSE if dry_run else plan_noted(planned.model_dump(mode="json"), PLAN)
-    )
-    carry_out(tasks, store_of(results, QUESTION), device, jobs, dry_run, noted)
+    carry_out(tasks, QUESTION, options, planned, PLAN)
 
 
 @main.command()
@@ -329,7 +315,7 @@ def page(results: Path) -> None:
         "regularization",
         MARK,
         DOCS,
-        joint_table(list(store_of(results, QUESTION).by_key().values())),
+        joint_table(store_of(results, QUESTION).records()),
     )
 
 

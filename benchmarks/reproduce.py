@@ -15,8 +15,8 @@ from pathlib import Path
 
 import click
 from common.images import Place
-from common.options import DRY_RUN, KEPT_IN, work
-from common.records import DOCS, store_of
+from common.options import DRY_RUN, KEPT_IN, RunOptions, work
+from common.records import DOCS
 from common.running import carry_out
 from common.tables import markdown
 from reproduction.page import QUESTION, by_scale, cell_table, write_page
@@ -87,7 +87,8 @@ def main(
             bench, TABLES[table], seeds or chosen_scale.seeds
         )
         for tasks, at_a_time in ((searches, jobs), (trainings, jobs), (timings, 1)):
-            carry_out(tasks, store_of(results, QUESTION), device, at_a_time, dry_run)
+            options = RunOptions(at_a_time, device, work, results, dry_run)
+            carry_out(tasks, QUESTION, options)
     except HbaError as error:
         raise click.ClickException(str(error)) from None
     if not dry_run:

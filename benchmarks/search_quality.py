@@ -22,25 +22,24 @@ from pathlib import Path
 from typing import Any
 
 import click
-from common.options import KEPT_IN, OneLineErrors, with_options_of_runs
-from common.records import DOCS, Record, plan_noted, store_of
-from common.running import NOTHING_ELSE, carry_out
+from common.options import KEPT_IN, OneLineErrors, RunOptions, names_option
+from common.records import DOCS
+from common.running import carry_out
 from common.tables import markdown
 from common.tasks import SearchTask
-from quality.beds import BEDS, DIGITS, find_bed
+from quality.beds import BEDS, DIGITS, find_bed, with_options_of_beds
 from quality.candidates import CANDIDATES, DEFAULT
 from quality.page import write_page
 from quality.plan import BLOCK, PLAN, planned_for
-from quality.problems import PROBLEMS, find_problem
+from quality.problems import PROBLEMS
 from quality.tables import rate_table, verdict_table
 from quality.tasks import OTHERS, planted, row_task, rows_of
 
 from hba.errors import SettingsError
-from hba.utils.settings import words
 
 PLANTED_EPOCHS = 120
 BED = click.option(
-    "--bed", default=DIGITS, show_default=True, help=f"{', '.join(BEDS)}."
+    "--bed", default=DIGITS, show_default=True, type=click.Choice([*BEDS])
 )
 SEEDS = click.option(
     "--seeds",
@@ -60,18 +59,11 @@ def main() -> None:
 
 
 @dataclass(frozen=True)
-class Where:
-    """The options of runs: where images, searches and records are, and how many runs
-    are done at a time.
-    """
+class Where(RunOptions):
+    """The options of runs."""
 
     bed: str
     data: str | None
-    jobs: int
-    device: str
-    work: Path
-    results: Path
-    dry_run: bool
 
     def searches(
         self,
@@ -110,54 +102,28 @@ class Where:
                     ),
                 )
 
-    def carry_out(
-        self, tasks: Sequence[Any], question: str, noted: Any = NOTHING_ELSE
-    ) -> list[Record]:
-        return carry_out(
-            tasks,
-            store_of(self.results, question),
-            self.device,
-            self.jobs,
-            self.dry_run,
-            noted,
-        )
-
 
 @main.command(name="planted")
 @BED
 @SEEDS
 @EPOCHS
-@click.option(
-    "--candidates",
-    "names",
-    default=",".join(CANDIDATES),
-    help="Names, by commas. [default: all]",
-)
-@click.option(
-    "--problems",
-    default=",".join(PROBLEMS),
-    show_default=True,
-    help="Names, by commas.",
-)
-@with_options_of_runs
+@names_option("--candidates", CANDIDATES)
+@names_option("--problems", PROBLEMS)
+@with_options_of_beds
 def find_planted(
-    names: str, problems: str, seeds: int, epochs: int | None, **where: Any
+    candidates: Sequence[str],
+    problems: Sequence[str],
+    seeds: int,
+    epochs: int | None,
+    **where: Any,
 ) -> None:
     """Search on problems with a known answer."""
     place = Where(**where)
     length = epochs or PLANTED_EPOCHS
-    for problem in words(problems):
-        find_problem(problem)
     shared = {**find_bed(place.bed, place.data).planted, "validate_every": length}
-    searches = place.searches(words(names), range(seeds), length, **shared)
-    kept = place.carry_out(
-        [
-            planted(search, problem)
-            for _, search in searches
-            for problem in words(problems)
-        ],
-        "planted",
-    )
+    searches = place.searches(candidates, range(seeds), length, **shared)
+    tasks = [planted(search, problem) for _, search in searches for problem in problems]
+    kept = carry_out(tasks, "planted", place)
     if kept:
         click.echo(markdown(rate_table(kept)))
 
@@ -169,7 +135,7 @@ def find_planted(
     type=click.IntRange(1),
     help="Only the first ones of the plan. [default: all]",
 )
-@with_options_of_runs
+@with_options_of_beds
 def verdict(seeds: int | None, **where: Any) -> None:
     """Train with the default search's schedule and with its baselines, as planned, and
     measure on the test split.
@@ -183,17 +149,9 @@ def verdict(seeds: int | None, **where: Any) -> None:
     numbers = range(plan.first_seed, plan.first_seed + (seeds or plan.seeds))
     _, search = next(place.searches([plan.of], numbers, plan.epochs))
     rows = rows_of(plan.rows, row_task(plan.of, search, tested=True).config)
-    noted = (
-        NOTHING_ELSE
-        if place.dry_run
-        else plan_noted(plan.model_dump(mode="json"), PLAN)
-    )
     searches = place.searches(rows, numbers, plan.epochs, baselines_of=plan.of)
-    kept = place.carry_out(
-        [row_task(row, search, tested=True) for row, search in searches],
-        "verdict",
-        noted,
-    )
+    tasks = [row_task(row, search, tested=True) for row, search in searches]
+    kept = carry_out(tasks, "verdict", place, plan, PLAN)
     if kept:
         click.echo(markdown(verdict_table(kept, plan.of)))
 

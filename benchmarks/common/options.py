@@ -1,6 +1,7 @@
 """Command-line options that several benchmarks share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,6 +10,8 @@ import click
 
 from common.records import RESULTS
 from hba.errors import HbaError
+from hba.utils.settings import words
+from hba.utils.text import unknown
 
 Command = TypeVar("Command", bound=Callable[..., None])
 DATA_FOLDER = "HBA_DATA"
@@ -60,10 +63,48 @@ def with_options(
     )
 
 
-with_options_of_runs = with_options(
-    DATA, JOBS, DEVICE, work("runs/quality"), KEPT_IN, DRY_RUN
-)
-"""Where and how tasks are run."""
+class Names(click.ParamType):
+    """Names of a list, separated by commas."""
+
+    name = "names"
+
+    def __init__(self, known: Iterable[str]) -> None:
+        self.known = tuple(known)
+
+    def convert(
+        self,
+        value: str,
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> tuple[str, ...]:
+        names = tuple(words(value))
+        for name in names:
+            if name not in self.known:
+                self.fail(unknown("name", name, self.known), param, ctx)
+        return names
+
+
+def names_option(option: str, known: Iterable[str]) -> Callable[[Command], Command]:
+    """An option for names of a list, all by default."""
+    names = Names(known)
+    return click.option(
+        option,
+        type=names,
+        default=",".join(names.known),
+        show_default=True,
+        help="Names, by commas.",
+    )
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of commands that run tasks."""
+
+    jobs: int
+    device: str
+    work: Path
+    results: Path
+    dry_run: bool
 
 
 class OneLineErrors(click.Group):

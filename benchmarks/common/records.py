@@ -112,6 +112,10 @@ class Store:
         )
         return {record.run.key: record for record in records}
 
+    def records(self) -> list[Record]:
+        """The last record of each key."""
+        return list(self.by_key().values())
+
     def add(self, *records: Record) -> None:
         # Read it again each time: another command may have written to it in the
         # meantime.
@@ -141,7 +145,7 @@ def made_by(device: torch.device) -> dict[str, Any]:
     return {**environment(device), "n_threads": 1, "commit": _commit()}
 
 
-def plan_noted(plan: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
+def plan_noted(plan: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """Return the plan as records keep it.
 
     Args:

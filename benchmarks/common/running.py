@@ -1,18 +1,19 @@
 """Runs the missing tasks of a benchmark, several at a time."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, Protocol
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
 
 import click
 import torch
 from joblib import Parallel, delayed, parallel_config
 
-from common.records import Record, Results, Run, Store, made_by
+from common.options import RunOptions
+from common.records import Record, Results, Run, made_by, plan_noted, store_of
 from hba.errors import HbaError
 from hba.utils.devices import find_device
+from hba.utils.settings import Settings
 
-NOTHING_ELSE: Mapping[str, Any] = MappingProxyType({})
 Outcome = Results | str
 """The results of a task, or one line that says why it failed."""
 
@@ -28,11 +29,10 @@ class Task(Protocol):
 
 def carry_out(
     tasks: Sequence[Task],
-    store: Store,
-    device: str,
-    jobs: int,
-    dry_run: bool,
-    noted: Mapping[str, Any] = NOTHING_ELSE,
+    question: str,
+    options: RunOptions,
+    plan: Settings | None = None,
+    plan_file: Path | None = None,
 ) -> list[Record]:
     """Run the tasks that are not stored yet.
 
@@ -41,28 +41,30 @@ def carry_out(
 
     Args:
         tasks: Runs to do, unless their records are stored.
-        store: Where the records are.
-        device: The device that computes.
-        jobs: Number of tasks at a time.
-        dry_run: Only say how many runs are missing.
-        noted: Entries that each new record keeps in addition to the machine that made
-            it.
+        question: The name of the records.
+        options: Where and how tasks are run.
+        plan: The plan of the tasks, which each new record keeps.
+        plan_file: The file of the plan, which has to be committed.
 
     Returns:
         All stored records of the tasks, in the order of the tasks.
     """
+    store = store_of(options.results, question)
     stored = store.by_key()
     missing = [task for task in tasks if task.run.key not in stored]
     click.echo(f"{len(missing)} of {len(tasks)} runs to do")
-    if dry_run:
+    if options.dry_run:
         return []
-    machine = made_by(find_device(device))
-    for number, (task, outcome) in enumerate(run_in_parallel(missing, jobs), 1):
+    about = made_by(find_device(options.device))
+    if plan is not None and plan_file is not None:
+        about |= plan_noted(plan.model_dump(mode="json"), plan_file)
+    outcomes = run_in_parallel(missing, options.jobs)
+    for number, (task, outcome) in enumerate(outcomes, 1):
         name = f"[{number}/{len(missing)}] {_describe(task.run)}"
         if isinstance(outcome, str):
             click.echo(f"{name}: {outcome}", err=True)
             continue
-        store.add(Record(task.run, outcome, {**machine, **noted}))
+        store.add(Record(task.run, outcome, about))
         rounded = {
             name: round(value, 3)
             for name, value in outcome.items()

@@ -7,17 +7,30 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from common.options import CIFAR_FOLDER, DATA_FOLDER
+from common.options import (
+    CIFAR_FOLDER,
+    DATA,
+    DATA_FOLDER,
+    DEVICE,
+    DRY_RUN,
+    JOBS,
+    KEPT_IN,
+    with_options,
+    work,
+)
 from common.tasks import SearchTask
 from reproduction.runs import Search
 from reproduction.scales import SCALES
 
-from hba.errors import DataError, SettingsError
+from hba.errors import DataError
 from hba.policy_search.config import SearchConfig
-from quality.candidates import find_candidate
+from quality.candidates import CANDIDATES
 from quality.views import Shift, View
 
 DIGITS = "digits"
+with_options_of_beds = with_options(
+    DATA, JOBS, DEVICE, work("runs/quality"), KEPT_IN, DRY_RUN
+)
 
 
 @dataclass(frozen=True)
@@ -49,9 +62,7 @@ class Bed:
             work: The folder of run folders; without it, only the record is kept.
             **settings: Settings that override those of the preset and the bed.
         """
-        return self.search_with(
-            name, seed, work, **{**settings, **find_candidate(name)}
-        )
+        return self.search_with(name, seed, work, **{**settings, **CANDIDATES[name]})
 
     def search_with(
         self, name: str, seed: int, work: Path | None = None, **settings: Any
@@ -96,7 +107,7 @@ BEDS: Mapping[str, Bed] = MappingProxyType({bed.name: bed for bed in _BEDS})
 
 
 def find_bed(name: str, data: str | None = None) -> Bed:
-    """Return the bed with that exact name.
+    """Return the bed with a name.
 
     Args:
         name: The name of the bed.
@@ -104,11 +115,8 @@ def find_bed(name: str, data: str | None = None) -> Bed:
             one in the folder HBA_DATA.
 
     Raises:
-        SettingsError: If the name is unknown.
         DataError: If the folder is missing or not needed.
     """
-    if name not in BEDS:
-        raise SettingsError(f"unknown bed {name!r}; known: {', '.join(BEDS)}")
     bed = BEDS[name]
     if bed.data is not None:
         if data is not None:

@@ -6,8 +6,6 @@ from typing import Any
 
 from common.settings import PAPER as AS_IN_PAPER
 
-from hba.errors import SettingsError
-
 PAPER = "paper"
 """`hba search --paper`; the other candidates change some of its settings."""
 DEFAULT = "from-randaugment-half-validation"
@@ -61,16 +59,3 @@ CANDIDATES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     }
 )
 """Settings that differ from the defaults."""
-
-
-def find_candidate(name: str) -> Mapping[str, Any]:
-    """Return the settings of the candidate with that exact name.
-
-    Raises:
-        SettingsError: With the known names, if there is none.
-    """
-    if name not in CANDIDATES:
-        raise SettingsError(
-            f"unknown candidate {name!r}; known: {', '.join(CANDIDATES)}"
-        )
-    return CANDIDATES[name]

@@ -116,7 +116,7 @@ def write_page(results: Path, docs: Path) -> Path:
 
 def records_of(results: Path, question: str) -> list[Record]:
     """The newest records of each row, in the order of the rows of the table."""
-    kept = store_of(results, question).by_key().values()
+    kept = store_of(results, question).records()
     rows = ROWS if question == "verdict" else CANDIDATES
     ordered = [record for name in rows for record in kept if record.run.name == name]
     return newest(

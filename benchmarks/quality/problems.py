@@ -52,17 +52,6 @@ PROBLEMS: Mapping[str, Problem] = MappingProxyType(
 )
 
 
-def find_problem(name: str) -> Problem:
-    """Return the problem with that exact name.
-
-    Raises:
-        SettingsError: With the known names, if there is none.
-    """
-    if name not in PROBLEMS:
-        raise SettingsError(f"unknown problem {name!r}; known: {', '.join(PROBLEMS)}")
-    return PROBLEMS[name]
-
-
 def plant(data: SearchData, problem: Problem, seed: int) -> SearchData:
     """Return the same data with other validation images; the seed decides each image's
     magnitudes.

@@ -17,7 +17,7 @@ from hba.policy_search.config import SearchConfig
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import Augmentation
 from quality.candidates import CANDIDATES, DEFAULT
-from quality.problems import find_problem, plant
+from quality.problems import PROBLEMS, plant
 
 RANGE = ("none", "randaugment")
 """Rows that need no search."""
@@ -61,9 +61,7 @@ class PlantedTask(SearchTask):
 
     @property
     def data(self) -> SearchData:
-        return plant(
-            super().data, find_problem(self.further["problem"]), self.config.seed
-        )
+        return plant(super().data, PROBLEMS[self.further["problem"]], self.config.seed)
 
 
 def planted(search: SearchTask, problem: str) -> PlantedTask:
@@ -73,7 +71,7 @@ def planted(search: SearchTask, problem: str) -> PlantedTask:
             **asdict(operation),
             "magnitude": operation.magnitude and list(operation.magnitude),
         }
-        for operation in find_problem(problem)
+        for operation in PROBLEMS[problem]
     ]
     details = {**search.further, "problem": problem, "planted": operations}
     return PlantedTask(

@@ -56,7 +56,7 @@ def write_page(results: Path, docs: Path) -> Path:
 
 def by_scale(results: Path) -> dict[str, ByRun]:
     """The records of each scale by run, in the order of their seeds."""
-    kept = store_of(results, QUESTION).by_key().values()
+    kept = store_of(results, QUESTION).records()
     records = newest(kept, lambda run: (run.name, run.further["scale"]))
     grouped: dict[str, dict[str, list[Record]]] = {}
     for record in sorted(records, key=lambda record: record.run.seed):
