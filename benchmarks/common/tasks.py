@@ -1,9 +1,7 @@
-"""The tasks that benchmarks run: a policy search, an ordinary training, and steps timed
-in turns.
-"""
+"""The tasks that benchmarks run: a policy search, and an ordinary training."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,11 +10,10 @@ import torch
 from filelock import FileLock
 
 import hba
-from common.floors import PLAIN, bare_seconds_per_step
 from common.images import IMAGES, Sizes, View
 from common.records import Results, Run
 from common.settings import kept_settings, without_data
-from common.timing import n_steps, search_seconds_per_step
+from common.timing import n_steps
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, SearchData
 from hba.policy_search.checkpoint import RunFolder
@@ -210,26 +207,3 @@ class TrainingTask:
 
     def further_results(self, trained: Trained, data: EvaluationData) -> Results:
         return {}
-
-
-FLOOR = "floor"
-"""Plain training without augmentation, with the forward passes of a search on
-validation batches.
-"""
-
-
-def seconds_in_turns(
-    searches: Iterable[SearchTask], floor_of: SearchTask | None, measured: int
-) -> dict[str, float]:
-    """Time one round: seconds per step of each search by name, and of the floor of one
-    of them.
-    """
-    seconds = {
-        search.name: search_seconds_per_step(search.config, search.data, measured)
-        for search in searches
-    }
-    if floor_of is not None:
-        seconds[FLOOR] = bare_seconds_per_step(
-            PLAIN, floor_of.config, floor_of.data, measured
-        )
-    return seconds

@@ -1,11 +1,12 @@
-"""Measure how long a training step takes: of a search, of an ordinary training, and of
-the floor of a search.
+"""Measure how long a training step of a search or of an ordinary training takes, and
+measure several things in turns.
 """
 
 import contextlib
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
+from typing import TypeVar
 
 import torch
 
@@ -17,6 +18,27 @@ from hba.policy_search.config import SearchConfig
 from hba.training.augmentation import ScheduleAugmentation
 from hba.training.trainer import train
 from hba.utils.devices import find_device
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def in_turns(
+    timed: Mapping[Key, Callable[[], float]], rounds: int
+) -> dict[Key, list[float]]:
+    """Measure each once per round, so that other load on the machine affects all alike.
+
+    Args:
+        timed: Functions that measure something and return seconds.
+        rounds: Number of rounds.
+
+    Returns:
+        The seconds of each round.
+    """
+    seconds: dict[Key, list[float]] = {key: [] for key in timed}
+    for _ in range(rounds):
+        for key, measure in timed.items():
+            seconds[key].append(measure())
+    return seconds
 
 
 class StepClock(hba.SearchCallback):

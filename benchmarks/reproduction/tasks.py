@@ -1,16 +1,19 @@
 """The tasks of a table at a scale: its searches, trainings and timings."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+import numpy as np
+from common.floors import PLAIN, bare_seconds_per_step
 from common.images import Place, Sizes
 from common.records import Results, Run
 from common.running import Task
 from common.settings import PAPER
-from common.tasks import FLOOR, SearchTask, TrainingTask, seconds_in_turns
+from common.tasks import SearchTask, TrainingTask
+from common.timing import in_turns, search_seconds_per_step
 
 from hba.config.evaluation import EvaluationConfig
 from hba.errors import SettingsError
@@ -18,6 +21,10 @@ from hba.policy_search.config import SearchConfig
 from reproduction.runs import Asked, Search, Table, Timing, Training
 from reproduction.scales import Scale
 
+FLOOR = "floor"
+"""Plain training without augmentation, with the forward passes of a search on
+validation batches.
+"""
 ROUNDS = 5
 """Rounds of a timing."""
 STEPS_PER_ROUND = 80
@@ -109,11 +116,20 @@ class TimingTask:
 
     def do(self) -> Results:
         last = self.searches[-1]
-        floor_search = last if self.floor else None
-        seconds = pd.DataFrame(
-            seconds_in_turns(self.searches, floor_search, STEPS_PER_ROUND)
-            for _ in range(ROUNDS)
-        )
+        timed: dict[str, Callable[[], float]] = {
+            search.name: partial(
+                search_seconds_per_step, search.config, search.data, STEPS_PER_ROUND
+            )
+            for search in self.searches
+        }
+        if self.floor:
+            timed[FLOOR] = partial(
+                bare_seconds_per_step, PLAIN, last.config, last.data, STEPS_PER_ROUND
+            )
+        seconds = {
+            name: np.array(by_round)
+            for name, by_round in in_turns(timed, ROUNDS).items()
+        }
         results: dict[str, Any] = {
             "seconds_per_step": {
                 search.name: seconds[search.name].tolist() for search in self.searches

@@ -9,6 +9,7 @@ import albumentations
 import cv2
 import kornia.augmentation as kornia
 import torch
+from common.timing import in_turns
 from torch import Tensor
 from torchvision.transforms import v2
 
@@ -16,7 +17,7 @@ from hba import Policy, SearchSpace
 from hba.operations import STAGED
 from hba.utils.text import as_markdown
 from speeds.peers import Call, arrays, call_on_floats, one_by_one
-from speeds.throughput import BATCH_SIZES, batches, in_turns, seconds_per_call, shown
+from speeds.throughput import BATCH_SIZES, batches, seconds_per_call, shown
 
 # One thread, like PyTorch here.
 cv2.setNumThreads(0)
@@ -156,9 +157,11 @@ def operations_table(rounds: int, seconds: float) -> str:
     """Markdown with one table for each image size."""
     parts = []
     for side, images in batches().items():
-        times = in_turns(
-            calls_of(images), rounds, partial(seconds_per_call, seconds=seconds)
-        )
+        timed = {
+            key: partial(seconds_per_call, call, seconds)
+            for key, call in calls_of(images).items()
+        }
+        times = in_turns(timed, rounds)
         batch_size = BATCH_SIZES[side]
         cells = {
             key: shown([1e6 * seconds / batch_size for seconds in rounds], ",.0f")

@@ -13,7 +13,11 @@ from common.floors import FLOORS, bare_seconds_per_step
 from common.records import Record, Results, Run, newest, store_of
 from common.settings import kept_settings
 from common.tables import hardware_of, markdown, ratio_text, spread_text
-from common.timing import search_seconds_per_step, training_seconds_per_step
+from common.timing import (
+    in_turns,
+    search_seconds_per_step,
+    training_seconds_per_step,
+)
 
 from hba.config.evaluation import EvaluationConfig
 from hba.data import EvaluationData, LabelledImages, SearchData
@@ -111,20 +115,11 @@ def timed_fast(shared: Mapping[str, Any], steps: int) -> Timed:
     return calls
 
 
-def time_in_rounds(timed: Timed, rounds: int) -> dict[str, list[float]]:
-    """Measure each once per round, so that other load affects all alike."""
-    times: dict[str, list[float]] = {name: [] for name in timed}
-    for _ in range(rounds):
-        for name, seconds in timed.items():
-            times[name].append(seconds())
-    return times
-
-
 def record_of_floors(
     shared: Mapping[str, Any], steps: int, rounds: int, made_by: Mapping[str, Any]
 ) -> Record:
     timed, settings = timed_floors(shared, steps)
-    times = time_in_rounds(timed, rounds)
+    times = in_turns(timed, rounds)
     results: Results = {
         "seconds_per_step": {name: times[name] for name in FLOORS},
         "floor_seconds_per_step": {name: times[f"{name}, floor"] for name in FLOORS},
@@ -135,7 +130,7 @@ def record_of_floors(
 def record_of_fast(
     shared: Mapping[str, Any], steps: int, rounds: int, made_by: Mapping[str, Any]
 ) -> Record:
-    times = time_in_rounds(timed_fast(shared, steps), rounds)
+    times = in_turns(timed_fast(shared, steps), rounds)
     return Record(
         Run("fast", "noise", {**shared, "steps": steps, "rounds": rounds}, seed=0),
         times,
@@ -145,7 +140,7 @@ def record_of_fast(
 
 def newest_of_each_size(results: Path, question: str) -> list[Record]:
     """The newest records for each network, image size and batch size."""
-    records = store_of(results, question).by_key().values()
+    records = store_of(results, question).records()
     return newest(
         records,
         lambda run: (

@@ -2,16 +2,16 @@
 on the same images.
 """
 
-import functools
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from common.timing import in_turns
 from sklearn.datasets import load_sample_images
 from torch import Tensor
 
@@ -25,7 +25,6 @@ GPU_SIDE = 32
 TRAINING_STEP = "WRN-40-2 training step"
 NOTES = Path(__file__).with_name("notes.md")
 
-Key = TypeVar("Key")
 Rounds = Sequence[float]
 """One measurement per round."""
 
@@ -59,8 +58,9 @@ def batches() -> dict[int, Tensor]:
 
 def seconds_per_call(call: Call, seconds: float) -> float:
     """Mean wall-clock seconds per call, over calls that together take at least
-    `seconds`.
+    `seconds`; a first call warms up.
     """
+    call()
     n_calls = 0
     elapsed = 0.0
     start = time.perf_counter()
@@ -92,20 +92,6 @@ def gpu_seconds_per_call(call: Call, seconds: float) -> float:
     return start.elapsed_time(end) / 1e3 / n_calls
 
 
-def in_turns(
-    calls: Mapping[Key, Call], rounds: int, measure: Callable[[Call], float]
-) -> dict[Key, Rounds]:
-    """Measure each call once per round, so that drift of the machine affects all alike;
-    a first call warms up.
-    """
-    for call in calls.values():
-        call()
-    measured = [
-        {key: measure(call) for key, call in calls.items()} for _ in range(rounds)
-    ]
-    return {key: [times[key] for times in measured] for key in calls}
-
-
 def shown(values: Rounds, form: str) -> str:
     """median (smallest-largest)"""
     return (
@@ -120,15 +106,13 @@ def peer_table(rounds: int, seconds: float) -> str:
     """
     images = batches()
     peers = all_peers()
-    calls = {
-        (row, side): peer.prepare(batch)
+    timed = {
+        (row, side): partial(seconds_per_call, peer.prepare(batch), seconds)
         for side, batch in images.items()
         for row, peer in enumerate(peers)
         if peer.prepare is not None
     }
-    times = in_turns(
-        calls, rounds, functools.partial(seconds_per_call, seconds=seconds)
-    )
+    times = in_turns(timed, rounds)
     rates = {
         key: [BATCH_SIZES[key[1]] / value for value in values]
         for key, values in times.items()
@@ -171,19 +155,19 @@ def gpu_times(rounds: int, seconds: float) -> dict[str, Rounds]:
     policy, recorded = (two_operations(len(batch)).to(device) for _ in range(2))
     recorded.graph = True
     calls: dict[str, Call] = {
-        "hba, as a graph": functools.partial(recorded, batch),
-        "hba, eager": functools.partial(policy, batch),
-        "hba, compiled": functools.partial(
+        "hba, as a graph": partial(recorded, batch),
+        "hba, eager": partial(policy, batch),
+        "hba, compiled": partial(
             torch.compile(policy, mode="reduce-overhead", fullgraph=True), batch
         ),
-        "kornia RandAugment, one draw a batch": functools.partial(
-            kornia_rand_augment(), batch
-        ),
+        "kornia RandAugment, one draw a batch": partial(kornia_rand_augment(), batch),
         TRAINING_STEP: training_step(batch),
     }
-    return in_turns(
-        calls, rounds, functools.partial(gpu_seconds_per_call, seconds=seconds)
-    )
+    timed = {
+        name: partial(gpu_seconds_per_call, call, seconds)
+        for name, call in calls.items()
+    }
+    return in_turns(timed, rounds)
 
 
 def gpu_table(times: Mapping[str, Rounds]) -> str:
