@@ -25,9 +25,9 @@ from common.options import KEPT_IN, OneLineErrors, work
 from common.pages import fill_page
 from common.records import DOCS, Record, Run, Store, made_by, store_of
 from common.tables import markdown
-from on_gpu.stages import LAST_SECONDS, STAGES, Place, StageError
+from on_gpu.stages import LAST_SECONDS, STAGES, Place, StageError, in_words
 
-from hba.errors import HbaError, SettingsError
+from hba.errors import SettingsError
 from hba.utils.devices import find_device
 
 QUESTION = "gpu"
@@ -74,22 +74,21 @@ def run(
     store = store_of(results, QUESTION)
     # Work that another commit began is not resumed.
     folder = work / str(about["commit"])
+    place = Place(data or "digits", folder, results, device, end, trial)
     for name in names or missing_stages(store, about["device_name"], about["commit"]):
         left = end - time.monotonic()
         if left < 2 * LAST_SECONDS and not trial:
             click.echo(f"{name}: not begun, there are {left:.0f} s left; call again")
             return
         try:
-            outcome = STAGES[name].do(
-                Place(data or "digits", folder, results, device, left, trial)
-            )
-        except (StageError, HbaError) as error:
+            outcome = place.do(name)
+        except StageError as error:
             click.echo(f"{name}: failed\n{error}", err=True)
             continue
         if outcome is None:
             click.echo(f"{name}: its time is over; call again")
             return
-        click.echo(f"{name}: {STAGES[name].shown(outcome)}")
+        click.echo(f"{name}: {in_words(name, outcome)}")
         settings = {"trial": trial, "device_name": about["device_name"]}
         store.add(
             Record(
@@ -102,7 +101,7 @@ def missing_stages(store: Store, device_name: str, commit: str | None) -> list[s
     """Stages that this GPU has not finished with this commit."""
     recorded = {
         record.run.name
-        for record in store.by_key().values()
+        for record in store.records()
         if not record.run.settings["trial"]
         and (record.made_by["device_name"], record.made_by["commit"])
         == (device_name, commit)
@@ -118,7 +117,7 @@ def page(results: Path) -> None:
         "speed",
         MARK,
         DOCS,
-        table_of(list(store_of(results, QUESTION).by_key().values())),
+        table_of(store_of(results, QUESTION).records()),
     )
 
 
@@ -128,7 +127,7 @@ def table_of(records: Sequence[Record]) -> str:
     for name, stage in STAGES.items():
         shown = [
             (
-                stage.shown(record.results),
+                in_words(name, record.results),
                 (
                     f"{record.made_by['device_name']}, PyTorch"
                     f" {record.made_by['packages']['torch']}"
