@@ -2,6 +2,7 @@
 and do what they say.
 """
 
+import copy
 import functools
 import json
 import re
@@ -25,9 +26,16 @@ from search_steps import begun
 from torch.utils.data import DataLoader
 
 import hba
+from hba.algorithms.race import Race
+from hba.algorithms.race_findings import RaceFindings, is_symmetry
+from hba.algorithms.race_measures import calibrated, gaps_of
+from hba.data.load import load_search_data
+from hba.data.loader import as_floats
 from hba.operations import OPERATIONS
 from hba.policy.space import SearchSpace
+from hba.policy_search.config import SearchConfig
 from hba.schedule.schedule import Schedule
+from hba.utils.seeding import derived_seed
 
 EXAMPLES = ROOT / "examples"
 SECTIONS = dict(
@@ -45,6 +53,8 @@ LIBRARIES = [
     "Lightning",
     "Hugging Face datasets",
 ]
+RACE_EPOCHS = 120
+"""Epochs of the training for which races choose; the preset has 300."""
 SLOW_TO_IMPORT = {"Lightning": "lightning", "Hugging Face datasets": "datasets"}
 
 
@@ -118,6 +128,83 @@ def test_an_algorithm_of_your_own_rewards_by_the_loss_of_its_image(
         for i in range(16)
     ]
     torch.testing.assert_close(rewards, -2 * torch.tensor(losses), rtol=1e-4, atol=1e-5)
+
+
+def random_losses(
+    generator: torch.Generator, n_forks: int, n_images: int
+) -> torch.Tensor:
+    """Losses (forks, images) with differences that may or may not be significant."""
+    shared = torch.rand(n_images, generator=generator)
+    shifts = 0.2 * torch.randn(n_forks, 1, generator=generator)
+    noise = torch.randn(n_forks, n_images, generator=generator)
+    return shared + shifts + noise
+
+
+def test_the_race_in_one_file_decides_by_the_rules_of_the_search() -> None:
+    example = runpy.run_path(str(EXAMPLES / "race_in_one_file.py"))
+    generator = torch.Generator().manual_seed(0)
+    winners = []
+    for _ in range(50):
+        losses = random_losses(generator, n_forks=8, n_images=60)
+        train_losses = torch.rand(8, generator=generator)
+        winner = example["winner_of"](losses, train_losses)
+        assert winner == Race().winner(losses, train_losses)
+        winners.append(winner)
+
+        labels = torch.randint(3, (60,), generator=generator)
+        strength = 6 * torch.rand(2, generator=generator)
+        right = torch.nn.functional.one_hot(labels, 3)
+        logits, moved_logits = (
+            torch.randn(60, 3, generator=generator) + each * right for each in strength
+        )
+        gap = example["gap_of"](logits, moved_logits, labels)
+        (expected,) = gaps_of(logits, labels, [moved_logits])
+        assert (
+            gap == pytest.approx(expected.tolist(), rel=1e-4) or expected.isinf().any()
+        )
+        assert example["is_symmetry"](*gap) == is_symmetry(*expected.tolist())
+        torch.testing.assert_close(
+            example["calibrated_losses"](logits, labels),
+            F.cross_entropy(calibrated(logits, labels), labels, reduction="none"),
+        )
+    assert len(set(winners)) > 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1])
+def test_the_race_in_one_file_chooses_what_a_search_chooses(seed: int) -> None:
+    """Both train the same network on the same batches, so they agree on the trunk; the
+    draws of operations differ.
+    """
+    example = runpy.run_path(str(EXAMPLES / "race_in_one_file.py"))
+    torch.manual_seed(seed)
+    network = example["Network"]()
+    data = load_search_data(SearchConfig.from_preset({"data": "digits"}))
+    result = hba.search(
+        data,
+        preset="digits",
+        network=copy.deepcopy(network),
+        epochs=RACE_EPOCHS,
+        tunes_strength=False,
+        seed=seed,
+    )
+    assert result.schedule is not None
+    found = RaceFindings.of(result.schedule.provenance)
+    assert found is not None
+
+    images = example["Images"](
+        as_floats(data.train.images),
+        data.train.labels,
+        as_floats(data.val.images),
+        data.val.labels,
+    )
+    trunk = example["begin"](network, seed)
+    trunk.batches.manual_seed(derived_seed(seed, "training batches"))
+    choice = example["race"](images, trunk, RACE_EPOCHS)
+    for name, gap in choice.gaps.items():
+        assert gap == pytest.approx(found.symmetries[name], abs=0.05)
+    assert choice.symmetries == found.holding == []
+    assert sorted(choice.winner.groups) == sorted(found.taken)
 
 
 @pytest.mark.slow
