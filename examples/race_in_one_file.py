@@ -422,9 +422,9 @@ def main() -> None:
     for name, (gap, error) in choice.gaps.items():
         print(f"{name}: costs {gap:.0%} +- {error:.0%} of what is learned")
     for fork in choice.forks:
-        change, error = mean_and_error(fork.losses - choice.forks[0].losses)
+        change, spread = mean_and_error(fork.losses - choice.forks[0].losses)
         name = " + ".join(fork.groups) or "no group"
-        print(f"{name}: loss {fork.losses.mean():.3f}, {change:+.3f} +- {error:.3f}")
+        print(f"{name}: loss {fork.losses.mean():.3f}, {change:+.3f} +- {spread:.3f}")
     print("chosen:", ", ".join(choice.symmetries + choice.winner.groups))
 
 

@@ -63,34 +63,23 @@ def with_options(
     )
 
 
-class Names(click.ParamType):
-    """Names of a list, separated by commas."""
-
-    name = "names"
-
-    def __init__(self, known: Iterable[str]) -> None:
-        self.known = tuple(known)
-
-    def convert(
-        self,
-        value: str,
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> tuple[str, ...]:
-        names = tuple(words(value))
-        for name in names:
-            if name not in self.known:
-                self.fail(unknown("name", name, self.known), param, ctx)
-        return names
-
-
 def names_option(option: str, known: Iterable[str]) -> Callable[[Command], Command]:
-    """An option for names of a list, all by default."""
-    names = Names(known)
+    """An option for names of a list, separated by commas, all by default."""
+    names = tuple(known)
+
+    def split(
+        context: click.Context, parameter: click.Parameter, value: str
+    ) -> tuple[str, ...]:
+        chosen = tuple(words(value))
+        for name in chosen:
+            if name not in names:
+                raise click.BadParameter(unknown("name", name, names))
+        return chosen
+
     return click.option(
         option,
-        type=names,
-        default=",".join(names.known),
+        callback=split,
+        default=",".join(names),
         show_default=True,
         help="Names, by commas.",
     )
