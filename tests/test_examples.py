@@ -29,6 +29,7 @@ import hba
 from hba.algorithms.race import Race
 from hba.algorithms.race_findings import RaceFindings, is_symmetry
 from hba.algorithms.race_measures import calibrated, gaps_of
+from hba.data import LabelledImages
 from hba.data.load import load_search_data
 from hba.data.loader import as_floats
 from hba.operations import OPERATIONS
@@ -192,6 +193,8 @@ def test_the_race_in_one_file_chooses_what_a_search_chooses(seed: int) -> None:
     found = RaceFindings.of(result.schedule.provenance)
     assert found is not None
 
+    assert isinstance(data.train, LabelledImages)
+    assert isinstance(data.val, LabelledImages)
     images = example["Images"](
         as_floats(data.train.images),
         data.train.labels,

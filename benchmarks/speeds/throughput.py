@@ -148,7 +148,7 @@ def peer_table(rounds: int, seconds: float) -> str:
     )
 
 
-def gpu_times(rounds: int, seconds: float) -> dict[str, Rounds]:
+def gpu_times(rounds: int, seconds: float) -> Mapping[str, Rounds]:
     """Seconds per call on the GPU, by name; the training step is the last."""
     device = torch.device("cuda")
     batch = batches()[GPU_SIDE].to(device).float() / 255
