@@ -13,7 +13,7 @@ import torch
 from search_problems import WithDropout, small_data, small_settings
 from search_steps import assert_same
 from small_trainings import one_operation, tiny_data
-from torch import Tensor
+from torch import Tensor, nn
 
 import hba
 import hba.text
@@ -73,6 +73,7 @@ def numbers_of_evaluation(result: hba.EvaluationResult) -> dict[str, Any]:
 
 
 def numbers_of_training(network: hba.TrainedNetwork) -> dict[str, Any]:
+    assert isinstance(network.module, nn.Module)
     return {"network": network.module.state_dict()}
 
 

@@ -87,8 +87,12 @@ def groups_of(space: SearchSpace) -> dict[str, Typical]:
 
 
 @cache
-def _randaugment_values() -> Mapping[str, float]:
-    """The values of the recipe RandAugment by name, which take long to fit."""
+def _randaugment_values(dtype: torch.dtype) -> Mapping[str, float]:
+    """The values of the recipe RandAugment by name, which take long to fit.
+
+    Args:
+        dtype: PyTorch's default type, in which torchvision computes its magnitudes.
+    """
     recipe = RECIPES["randaugment"].make()
     values = recipe.values[0].tolist()
     return MappingProxyType(dict(zip(recipe.space.names, values, strict=True)))
@@ -112,7 +116,7 @@ def row_of(
         name if "." in name else f"{name}.probability": value
         for name, value in (start or {}).items()
     }
-    walk = _randaugment_values()
+    walk = _randaugment_values(torch.get_default_dtype())
     groups = groups_of(space)
     typical: dict[str, Any] = dict(TURNS)
     for group in groups.values():

@@ -18,7 +18,7 @@ from own_operations import GAMMA_FILE
 
 import hba
 from hba.operations import OPERATIONS, Operation
-from hba.policy_search import budget
+from hba.policy_search import timing
 from hba.policy_search.config import SearchConfig
 
 FILES = {
@@ -173,10 +173,10 @@ def test_a_budget_chooses_the_epochs_and_the_run_keeps_them(
 ) -> None:
     """However fast the machine is, two epochs fit."""
     with monkeypatch.context() as patched:
-        patched.setattr(budget, "bisect_right", lambda *_, key: 2)
-        said("search", "pets", "--budget", "8s", "--out", "timed", *SMALL[2:])
+        patched.setattr(timing, "bisect_right", lambda *_, key: 2)
+        said("search", "pets", "--budget", "1h", "--out", "timed", *SMALL[2:])
     assert settings("timed")["epochs"] == hba.load_policy("timed").epochs == 2
-    assert "budget" in refusal("search", "--out", "timed", "--resume", "--budget", "1h")
+    assert "budget" in refusal("search", "--out", "timed", "--resume", "--budget", "2h")
     assert "budget" in refusal("search", "pets", "--budget", "0.01s", *SMALL[2:])
     assert not Path("runs").exists()
 

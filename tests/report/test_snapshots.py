@@ -17,7 +17,9 @@ from report_pages import check_page
 from tuned_schedules import staged
 
 import hba
-from hba.policy_choice.record import PHASES, AutoRecord
+from hba.policy_choice.extent import Extent
+from hba.policy_choice.phases import PHASES
+from hba.policy_choice.record import AutoRecord
 
 SNAPSHOTS = Path(__file__).parents[1] / "snapshots"
 Compare = Callable[[str, str], None]
@@ -36,7 +38,7 @@ RECORD = AutoRecord(
     of_test={},
     budget_seconds=300.0,
     n_jobs=1,
-    extent=(3, 1, 3),
+    extent=Extent(rows=3, seeds=1, test_seeds=3),
     training_seconds=4.0,
     plan=("At most 5 min", "400 images with 2 classes"),
     command="hba auto pets --budget 5m",
@@ -58,7 +60,7 @@ RECORD = AutoRecord(
     ),
     chosen="photo",
     image_ms=1.5,
-    ended=PHASES,
+    ended=tuple(phase.name for phase in PHASES),
 )
 
 
@@ -98,6 +100,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "definition": name,
             "seeds": [0, 1, 2],
             "test_error_percent": errors,
+            "test_loss": {"nats": [None] * len(errors)},
+            "confusion": [None] * len(errors),
+            "wrong": [None] * len(errors),
         }
         for name, errors in ROWS.items()
     ]
