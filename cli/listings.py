@@ -15,6 +15,7 @@ import hba
 from hba.config.presets import EVALUATION_PRESETS, SEARCH_PRESETS
 from hba.errors import ScheduleError
 from hba.operations import Operation, registered_operations
+from hba.operations.drawing import SIGN
 from hba.policy.spaces import SPACES, search_space
 from hba.schedule.library import files_of, policy_names, shipped_schedules
 from hba.schedule.recipes import RECIPES
@@ -138,7 +139,7 @@ def _row(operation: Operation) -> tuple[str, ...]:
     else:
         definition = f"PIL {function}"
     also = (
-        "sign" if operation.signed else None,
+        "sign" if operation.drawing == SIGN else None,
         operation.interpolation,
         "fill" if operation.uses_fill else None,
     )
@@ -150,7 +151,7 @@ def _row(operation: Operation) -> tuple[str, ...]:
             else "{:g} to {:g}".format(*operation.magnitude_range)
         ),
         operation.unit or "-",
-        "-" if operation.identity is None else f"{operation.identity:g}",
+        "-" if operation.neutral is None else f"{operation.neutral:g}",
         ", ".join(word for word in also if word) or "-",
         definition,
     )

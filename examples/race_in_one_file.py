@@ -37,6 +37,7 @@ from torch import Generator, Tensor, nn
 from torch.optim import SGD, Optimizer
 
 from hba.operations import OPERATIONS, STAGED
+from hba.operations.drawing import SIGN, draw_magnitude
 
 EPOCHS = 300
 """Epochs of the training for which an augmentation is sought."""
@@ -146,7 +147,14 @@ def augment(
 
     def sometimes(name: str, probability: float, magnitude: float | None) -> Tensor:
         operation = STAGED[name]
-        magnitudes = None if magnitude is None else torch.full(size, magnitude)
+        magnitudes = None
+        if magnitude is not None:
+            magnitudes = draw_magnitude(
+                operation.drawing,
+                torch.tensor(operation.identity or 0.0),
+                torch.full(size, magnitude),
+                torch.rand(size, generator=draws),
+            )
         position = torch.rand(*size, operation.n_uniforms, generator=draws)
         changed = operation(images, magnitudes, fill=fill, position=position)
         fires = torch.rand(size, generator=draws) < probability
@@ -177,7 +185,7 @@ def randaugment(images: Tensor, fill: Tensor, draws: Generator) -> Tensor:
             if operation.randaugment:
                 # An enhancement has two magnitudes, a move has one with two signs.
                 first, last = operation.randaugment[0], operation.randaugment[-1]
-                if operation.signed:
+                if operation.drawing == SIGN:
                     last = -last
                 magnitudes = torch.tensor([first, last])[signs[places]]
             images[places] = operation(images[places], magnitudes, fill=fill)

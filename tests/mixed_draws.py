@@ -9,6 +9,7 @@ from random_inputs import magnitudes_for, seeded
 from torch import Tensor
 
 from hba.operations import OPERATIONS, Operation
+from hba.operations.drawing import SIGN
 from hba.policy.draw import BatchSample, draw_with_trace
 from hba.policy.space import SearchSpace
 
@@ -45,7 +46,7 @@ OWN = (
         bar,
         (0.25, 0.5),
         "share of the width",
-        signed=True,
+        drawing=SIGN,
         uses_fill=True,
         n_uniforms=2,
     ),

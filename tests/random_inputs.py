@@ -28,11 +28,20 @@ def eight_bit_images(
 
 
 def magnitudes_for(operation: Operation, count: int, seed: int) -> Tensor:
-    """Uniform over the range, with either sign for a signed operation."""
+    """Drawn from magnitudes of a policy that are uniform over the range."""
     low, high = sorted(operation.magnitude_range or (0.0, 0.0))
     rng = np.random.default_rng(seed)
-    sign = rng.choice([-1.0, 1.0], count) if operation.signed else 1.0
-    return torch.tensor(rng.uniform(low, high, count) * sign, dtype=torch.float32)
+    numbers = rng.random(count)
+    of_policy = rng.uniform(low, high, count)
+    pairs = zip(of_policy.tolist(), numbers.tolist(), strict=True)
+    return torch.tensor([operation.draw_magnitude(*pair) for pair in pairs])
+
+
+def drawn_magnitudes(operation: Operation, magnitude: float, numbers: Tensor) -> Tensor:
+    """What the draw makes of a policy's magnitude with numbers (B,) in [0, 1)."""
+    return torch.tensor(
+        [operation.draw_magnitude(magnitude, one) for one in numbers.tolist()]
+    )
 
 
 def positions(count: int, seed: int) -> Tensor:

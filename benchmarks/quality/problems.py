@@ -13,6 +13,7 @@ from hba.data import LabelledImages, SearchData
 from hba.data.loader import as_floats
 from hba.errors import SettingsError
 from hba.operations import find_operation
+from hba.operations.drawing import SIGN
 from hba.utils.seeding import generator_for
 
 
@@ -23,8 +24,8 @@ class Planted:
     operation: str
     magnitude: tuple[float, float] | None = None
     """Ends of the range from which each image's magnitude is drawn uniformly, in the
-    operation's unit; a signed operation negates half of them. None for an operation
-    without magnitude.
+    operation's unit; an operation that draws a sign negates half of them. None for an
+    operation without magnitude.
     """
 
 
@@ -87,7 +88,7 @@ def _through(
     if planted.magnitude is not None:
         low, high = planted.magnitude
         magnitude = low + (high - low) * uniform(len(images))
-        if operation.signed:
+        if operation.drawing == SIGN:
             magnitude = torch.where(uniform(len(images)) < 0.5, -magnitude, magnitude)
     if operation.n_uniforms:
         position = uniform(len(images), 2)

@@ -19,8 +19,10 @@ from scipy.stats import norm
 from hba.errors import HbaWarning, SettingsError
 from hba.exports.python_file import check_has_image_operations, generated_note
 from hba.operations import Operation
+from hba.operations.drawing import SIGN
 from hba.operations.on_albumentations import (
     Canvas,
+    Ends,
     Transform,
     color_of,
     jitter,
@@ -50,13 +52,13 @@ changes nothing refuses images that do not have 1 or 3 channels.
 
 
 def transforms_of(
-    operation: Operation, magnitude: float, fill: Sequence[float], side: object = None
+    operation: Operation, ends: Ends, fill: Sequence[float], side: object = None
 ) -> list[Transform]:
     """Equally likely transforms for an operation.
 
     Args:
         operation: Its row has the function that makes them.
-        magnitude: With its sign.
+        ends: Between which the magnitude of an image is uniform, in ascending order.
         fill: Grey levels, one or three.
         side: Of the images in pixels, if it is a number.
 
@@ -68,13 +70,13 @@ def transforms_of(
     known_side = side if isinstance(side, int) else None
     canvas = Canvas(color_of(fill), operation.interpolation, known_side)
     try:
-        transforms = operation.on_albumentations(magnitude, canvas)
+        transforms = operation.on_albumentations(ends, canvas)
     except SettingsError as error:
         raise _refusal(operation, str(error)) from None
-    draws_up_to = operation.stage != WALK and operation.magnitude_range is not None
-    if draws_up_to and magnitude == operation.identity:
-        return [transform("NoOp")]
-    return transforms
+    is_neutral = operation.magnitude_range is not None and all(
+        end == operation.identity for end in ends
+    )
+    return [transform("NoOp")] if is_neutral else transforms
 
 
 def _refusal(operation: Operation, reason: str) -> SettingsError:
@@ -199,11 +201,14 @@ def _leaves(
         shares = 0.5 + 0.5 * np.tanh((slot.logit + slot.spread * quantiles) / 2)
         magnitudes = (slot.low + (slot.high - slot.low) * shares).tolist()
     for magnitude in magnitudes:
-        signed = (magnitude, -magnitude) if operation.signed else (magnitude,)
+        ends = [operation.draw_magnitude(magnitude, number) for number in (0.0, 1.0)]
+        low, high = sorted(ends)
+        is_sign = operation.drawing == SIGN
+        draws = [(high, high), (low, low)] if is_sign else [(low, high)]
         transforms = [
             leaf
-            for value in signed
-            for leaf in transforms_of(operation, value, fill, side)
+            for ends_of_draw in draws
+            for leaf in transforms_of(operation, ends_of_draw, fill, side)
         ]
         for leaf in transforms:
             yield leaf, 1 / (len(magnitudes) * len(transforms))

@@ -19,6 +19,7 @@ from hba.operations import (
     Operation,
     color,
     distortion,
+    drawing,
     erasing,
     geometric,
     image_operation,
@@ -41,8 +42,8 @@ MARK = "# Exported files contain the rest of this module."
 """The line of a module below which a file contains all of it."""
 OF_USER = "user_"
 """Before the names of a user's modules in a file."""
-DRAWING = (photometric, distortion, erasing)
-"""Modules of operations that draw their own change."""
+OPTIONAL = (photometric, distortion, erasing)
+"""Modules of operations that a file contains only if it uses one of them."""
 FOR_SINGLE_IMAGES = ("on_pil", "on_annotation")
 """Functions of an operation that a file for batches does not need."""
 IMPORTS = """\
@@ -223,16 +224,18 @@ def python_file(
 
 def _modules(operations: Sequence[Operation], on_batches: bool) -> list[ModuleType]:
     """The modules that the file contains, each after those that it uses."""
-    drawing = {module.__name__ for module in DRAWING}
-    draws = any(operation.function.__module__ in drawing for operation in operations)
-    modules = [tensors, color, geometric, *(DRAWING if draws else ())]
+    optional_names = {module.__name__ for module in OPTIONAL}
+    needs_optional = any(
+        operation.function.__module__ in optional_names for operation in operations
+    )
+    modules = [tensors, color, geometric, *(OPTIONAL if needs_optional else ())]
+    modules += [drawing, image_operation, player]
     if on_batches:
         # kornia's augmentations take long to import.
         from hba.exports import schedule_policy
 
-        return [*modules, image_operation, player, batch_draw, schedule_policy]
-    modules += [on_pil, image_operation, player, annotations, schedule_transform]
-    return modules
+        return [*modules, batch_draw, schedule_policy]
+    return [*modules, on_pil, annotations, schedule_transform]
 
 
 def check_has_image_operations(schedule: Schedule) -> None:

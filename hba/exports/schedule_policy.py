@@ -12,9 +12,10 @@ import torch
 from kornia.augmentation import GeometricAugmentationBase2D
 from torch import Tensor
 
+from hba.operations.drawing import DRAWINGS
 from hba.operations.geometric import affine_maps, check_mask_fill, matrices
 from hba.operations.image_operation import ImageOperation
-from hba.policy.batch_draw import draw_slots
+from hba.policy.batch_draw import draw_magnitudes, draw_slots
 from hba.policy.player import PlainRow, Player, Tables
 from hba.utils.tensors import usual_types
 
@@ -25,14 +26,12 @@ def draw_for_batch(
     row: PlainRow, n_images: int, device: torch.device
 ) -> dict[str, Tensor]:
     """Draw what to do with each image in at most S steps: slots (B, S), -1 for nothing;
-    signed magnitudes (B, S); positions (B, S, P).
+    magnitudes (B, S); positions (B, S, P).
     """
-    signed = [slot.operation.signed for slot in row.slots]
     first, last, _ = row.walk.indices(len(row.slots))
     drawn = draw_slots(
         torch.tensor(row.probabilities, device=device),
         torch.tensor(row.limits, device=device),
-        torch.tensor(signed, device=device),
         slice(first, last),
         row.n_uniforms,
         n_images,
@@ -43,10 +42,18 @@ def draw_for_batch(
         noise = torch.randn(magnitudes.shape, device=device)
         moved = low.lerp(high, (logits + widths * noise).sigmoid())
         magnitudes = torch.where(widths > 0, moved, magnitudes)
-    magnitudes = torch.where(drawn.negated, -magnitudes, magnitudes) * drawn.applied
+    operations = [slot.operation for slot in row.slots]
+    drawings = [DRAWINGS.index(operation.drawing) for operation in operations]
+    identities = [operation.identity or 0.0 for operation in operations]
+    magnitudes = draw_magnitudes(
+        magnitudes,
+        drawn.numbers,
+        torch.tensor(drawings, device=device)[drawn.slots],
+        torch.tensor(identities, device=device)[drawn.slots],
+    )
     return {
         "slots": torch.where(drawn.applied, drawn.slots, -1),
-        "magnitudes": magnitudes,
+        "magnitudes": magnitudes * drawn.applied,
         "positions": drawn.positions,
     }
 

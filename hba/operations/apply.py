@@ -339,7 +339,8 @@ def _apply_together(
         return look_up(tables.expand(*images.shape[:2], N_LEVELS), levels)
     if first.magnitude_range is not None:
         # A user's function may not accept magnitudes of other operations.
-        magnitude = torch.where(is_chosen, magnitude, first.magnitude_range[0])
+        accepted = first.draw_magnitude(first.magnitude_range[0], 1.0)
+        magnitude = torch.where(is_chosen, magnitude, accepted)
     return first.compute(images, magnitude, fill, step.position)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hba.operations.photometric import between
 from hba.utils.tensors import whole_numbers
 
 if TYPE_CHECKING:
@@ -15,6 +14,11 @@ if TYPE_CHECKING:
 
 SMALLEST_SHARE = 0.02
 ASPECTS = (0.3, 3.3)
+
+
+def _between(low: Tensor | float, high: Tensor | float, uniform: Tensor) -> Tensor:
+    """Map a number of U(0, 1) to U(low, high)."""
+    return (high - low) * uniform + low
 
 
 def erase(images: Tensor, largest: Tensor, fill: Tensor, uniforms: Tensor) -> Tensor:
@@ -31,10 +35,10 @@ def erase(images: Tensor, largest: Tensor, fill: Tensor, uniforms: Tensor) -> Te
     """
     height, width = images.shape[2:]
     share, aspect, x, y = uniforms.double().unbind(dim=1)
-    area = between(
+    area = _between(
         SMALLEST_SHARE, largest.double().clamp(min=SMALLEST_SHARE), share
     ) * (height * width)
-    ratio = between(math.log(ASPECTS[0]), math.log(ASPECTS[1]), aspect).exp()
+    ratio = _between(math.log(ASPECTS[0]), math.log(ASPECTS[1]), aspect).exp()
     down = _span(height, (area * ratio).sqrt(), y)
     across = _span(width, (area / ratio).sqrt(), x)
     covered = down[:, :, None] & across[:, None, :] & (largest > 0)[:, None, None]

@@ -2,15 +2,13 @@
 Cutout (DeVries and Taylor 2017).
 
 Convention:
-    images (B, C, H, W) float in [0, 1]; magnitude (B,), signed, 0 is the identity; fill
-        (C,) is the colour of pixels
-    from outside the image. An affine map has six coefficients in PIL's order, in pixels
-        from the top left corner: the
-    output pixel (x, y) shows the input at x' = a x + b y + c, y' = d x + e y + f.
-        Functions of operations that move
-    pixels take magnitudes (...) float64, height and width, and, if n_uniforms > 0,
-        random numbers (..., n_uniforms).
-    They return the coefficients {name: (...)} that may differ from the identity.
+    images (B, C, H, W) float in [0, 1]; magnitude (B,) of each image; fill (C,) is the
+    colour of pixels from outside the image. An affine map has six coefficients in PIL's
+    order, in pixels from the top left corner: the output pixel (x, y) shows the input
+    at x' = a x + b y + c, y' = d x + e y + f. Functions of operations that move pixels
+    take magnitudes (...) float64, height and width, and, if n_uniforms > 0, random
+    numbers (..., n_uniforms). They return the coefficients {name: (...)} that may
+    differ from the identity.
 """
 
 from __future__ import annotations
@@ -83,7 +81,7 @@ def identity_map(device: torch.device) -> Tensor:
 def affine_maps(
     operation: Any, magnitude: Tensor, position: Tensor, height: int, width: int
 ) -> Maps:
-    """The maps of an operation that moves pixels, for signed magnitudes (N,) and
+    """The maps of an operation that moves pixels, for magnitudes (N,) and
     positions (N, n_uniforms).
     """
     magnitude = magnitude.double()
@@ -197,32 +195,15 @@ def quarter_turn(
     }
 
 
-def rotation(
-    largest: Tensor, height: int, width: int, uniforms: Tensor
-) -> Mapping[str, Tensor]:
-    """Turn about the centre by U(-largest, largest) degrees; uniforms (..., 1). Ref:
-    torchvision's RandomRotation.
-    """
-    return rotate(largest * (2 * uniforms[..., 0] - 1), height, width)
-
-
-def shear(
-    largest: Tensor, height: int, width: int, uniforms: Tensor
-) -> Mapping[str, Tensor]:
-    """Shear along x about the centre by U(-largest, largest) degrees; uniforms (...,
-    1). Ref: RandomAffine(shear).
-    """
-    tan = (largest * (2 * uniforms[..., 0] - 1)).deg2rad().tan()
+def shear(degrees: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
+    """Shear along x about the centre. Ref: torchvision's RandomAffine(shear)."""
+    tan = degrees.deg2rad().tan()
     return {"b": tan, "c": -tan * (height / 2)}
 
 
-def zoom(
-    largest: Tensor, height: int, width: int, uniforms: Tensor
-) -> Mapping[str, Tensor]:
-    """Enlarge about the centre by U(1 - largest, 1 + largest); uniforms (..., 1). Ref:
-    torchvision's RandomAffine.
-    """
-    share = (1 + largest * (2 * uniforms[..., 0] - 1)).reciprocal()
+def zoom(factor: Tensor, height: int, width: int) -> Mapping[str, Tensor]:
+    """Enlarge about the centre. Ref: torchvision's RandomAffine(scale)."""
+    share = 1 / factor
     return {
         "a": share,
         "c": (1 - share) * (width / 2),
@@ -238,22 +219,21 @@ CROP_RATIO = 4 / 3
 
 
 def resized_crop(
-    least_area: Tensor, height: int, width: int, uniforms: Tensor
+    area: Tensor, height: int, width: int, uniforms: Tensor
 ) -> Mapping[str, Tensor]:
-    """Crop a part of the image and resize it to the full size; uniforms (..., 4): area,
-    ratio, place.
+    """Crop a share of the image's area and resize it to the full size; uniforms (...,
+    3): ratio, place.
 
-    The share of the area is from U(least_area, 1), the logarithm of the ratio of the
-    sides relative to the image from U(-log 4/3, log 4/3), or from a smaller interval if
-    the crop would leave the image. Ref: torchvision's RandomResizedCrop, which then
-    draws another ratio, and crops whole pixels; PIL.Image.transform(EXTENT).
+    The logarithm of the ratio of the sides relative to the image is from U(-log 4/3,
+    log 4/3), or from a smaller interval if the crop would leave the image. Ref:
+    torchvision's RandomResizedCrop, which then draws another ratio, and crops whole
+    pixels; PIL.Image.transform(EXTENT).
     """
-    area = 1 - uniforms[..., 0] * (1 - least_area)
-    ratio = area.reciprocal().clamp(max=CROP_RATIO) ** (2 * uniforms[..., 1] - 1)
+    ratio = area.reciprocal().clamp(max=CROP_RATIO) ** (2 * uniforms[..., 0] - 1)
     across = (area * ratio).sqrt()
     down = (area / ratio).sqrt()
-    left = uniforms[..., 2] * (1 - across) * width
-    top = uniforms[..., 3] * (1 - down) * height
+    left = uniforms[..., 1] * (1 - across) * width
+    top = uniforms[..., 2] * (1 - down) * height
     return {"a": across, "c": left, "e": down, "f": top}
 
 

@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from hba.operations.color import KERNELS
+from hba.operations.drawing import FIXED, draw_magnitude
 from hba.operations.geometric import affine_maps, warp
 
 if TYPE_CHECKING:
@@ -30,13 +31,17 @@ class ImageOperation:
             (B, n_uniforms). It returns new images of the same shape, type and range,
             and does not change its input. Operations of the stage `mixing` have none:
             hba/training/mixing.py.
-        magnitude_range: (low, high) in `unit`; None without magnitude. It may descend:
-            a search starts near its first end.
+        magnitude_range: (low, high) of the policy's magnitude in `unit`; None without
+            magnitude. It may descend: a search starts near its first end.
+        unit: Of the policy's magnitude.
+        identity: The magnitude with which the function changes no image, which may lie
+            outside the range; None if there is none.
+        drawing: How the magnitude of an image is drawn from that of the policy, one of
+            DRAWINGS (drawing.py).
         on_pil: The operation on a PIL image, with arguments as in on_pil.py. Without
             it, `function` gets a batch of one image.
         on_annotation: The operation on boxes, a mask or keypoints, with arguments as
             in distortion.py, if it moves pixels in another way than by an affine map.
-        signed: Whether to negate a drawn magnitude with probability 0.5.
         uses_fill: Whether the function takes a colour.
         n_uniforms: How many random numbers, uniform in [0, 1), the function takes for
             each image, such as a place in width and height. They are drawn outside, so
@@ -53,10 +58,12 @@ class ImageOperation:
     name: str
     function: Callable[..., Any]
     magnitude_range: tuple[float, float] | None = None
+    unit: str | None = None
+    identity: float | None = None
     _: KW_ONLY
+    drawing: str = FIXED
     on_pil: Callable[..., Any] | None = None
     on_annotation: Callable[..., Any] | None = None
-    signed: bool = False
     uses_fill: bool = False
     n_uniforms: int = 0
     moves_pixels: bool | None = None
@@ -68,6 +75,10 @@ class ImageOperation:
         without an affine map.
         """
         return self.kernel if self.kernel in INTERPOLATIONS else None
+
+    def draw_magnitude(self, magnitude: float, number: float) -> float:
+        """The magnitude of an image, from that of the policy and a number in [0, 1)."""
+        return draw_magnitude(self.drawing, self.identity or 0.0, magnitude, number)
 
     def compute(
         self, images: Tensor, magnitude: Tensor | None, fill: Tensor, position: Tensor

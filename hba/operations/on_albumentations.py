@@ -1,11 +1,10 @@
 """Operations as transforms of albumentations, in the JSON that albumentations.load
 reads.
 
-Each function takes the magnitude, with its sign, and a Canvas. It returns transforms,
-of which one is to be drawn, each as likely. Those of the walk are one transform; its
-ranges have one value, so that only the place of a hole is drawn. Those of other stages
-draw their change up to the magnitude; a draw that albumentations lacks becomes one of
-several transforms.
+Each function takes the ends between which the magnitude of an image is uniform, equal
+ends for a fixed magnitude, and a Canvas. It returns transforms, of which one is to be
+drawn, each as likely; a draw that albumentations lacks becomes one of several
+transforms.
 
 Convention:
     A transform is a JSON object as albumentations.to_dict writes it; arguments that it
@@ -64,7 +63,8 @@ class Canvas(NamedTuple):
     side: int | None = None
 
 
-OnAlbumentations = Callable[[float, Canvas], list[Transform]]
+Ends = tuple[float, float]
+OnAlbumentations = Callable[[Ends, Canvas], list[Transform]]
 
 
 def transform(name: str, **arguments: Any) -> Transform:
@@ -107,9 +107,17 @@ def _fixed(value: float) -> list[float]:
     return [value, value]
 
 
-def _along(axis: str, value: float) -> dict[str, list[float]]:
-    """The value along one axis, x or y, and 0 along the other."""
-    return {"x": _fixed(0.0), "y": _fixed(0.0), axis: _fixed(value)}
+def _only(ends: Ends) -> float:
+    """The magnitude of a transform that cannot draw it."""
+    low, high = ends
+    if low != high:
+        raise SettingsError("it cannot draw the magnitude between two ends")
+    return low
+
+
+def _along(axis: str, ends: Sequence[float]) -> dict[str, list[float]]:
+    """Between the ends along one axis, x or y, and 0 along the other."""
+    return {"x": _fixed(0.0), "y": _fixed(0.0), axis: list(ends)}
 
 
 def _affine(canvas: Canvas, **moves: Any) -> Transform:
@@ -125,70 +133,77 @@ def _sheared(canvas: Canvas, axis: str, factor: float) -> list[Transform]:
     """Shear about the middle, then shift so that the first row or column of a square
     image stays in place.
     """
-    degrees = math.degrees(math.atan(factor))
-    shift = _along(axis, -factor / 2)
+    degrees = _fixed(math.degrees(math.atan(factor)))
+    shift = _along(axis, _fixed(-factor / 2))
     return [_affine(canvas, shear=_along(axis, degrees), translate_percent=shift)]
 
 
-def shear_x(factor: float, canvas: Canvas) -> list[Transform]:
-    return _sheared(canvas, "x", factor)
+def shear_x(factor: Ends, canvas: Canvas) -> list[Transform]:
+    return _sheared(canvas, "x", _only(factor))
 
 
-def shear_y(factor: float, canvas: Canvas) -> list[Transform]:
-    return _sheared(canvas, "y", factor)
+def shear_y(factor: Ends, canvas: Canvas) -> list[Transform]:
+    return _sheared(canvas, "y", _only(factor))
 
 
-def translate_x(fraction: float, canvas: Canvas) -> list[Transform]:
-    return [_affine(canvas, translate_percent=_along("x", -fraction))]
+def _shifted(canvas: Canvas, axis: str, fraction: Ends) -> list[Transform]:
+    """Places in the result move against those in the image before."""
+    low, high = fraction
+    return [_affine(canvas, translate_percent=_along(axis, (-high, -low)))]
 
 
-def translate_y(fraction: float, canvas: Canvas) -> list[Transform]:
-    return [_affine(canvas, translate_percent=_along("y", -fraction))]
+def translate_x(fraction: Ends, canvas: Canvas) -> list[Transform]:
+    return _shifted(canvas, "x", fraction)
 
 
-def rotate(degrees: float, canvas: Canvas) -> list[Transform]:
-    return [_affine(canvas, rotate=_fixed(degrees))]
+def translate_y(fraction: Ends, canvas: Canvas) -> list[Transform]:
+    return _shifted(canvas, "y", fraction)
 
 
-def auto_contrast(magnitude: float, canvas: Canvas) -> list[Transform]:
+def rotate(degrees: Ends, canvas: Canvas) -> list[Transform]:
+    return [_affine(canvas, rotate=list(degrees))]
+
+
+def auto_contrast(_: Ends, canvas: Canvas) -> list[Transform]:
     return [transform("AutoContrast", method="pil")]
 
 
-def equalize(magnitude: float, canvas: Canvas) -> list[Transform]:
+def equalize(_: Ends, canvas: Canvas) -> list[Transform]:
     return [transform("Equalize", mode="pil")]
 
 
-def invert(magnitude: float, canvas: Canvas) -> list[Transform]:
+def invert(_: Ends, canvas: Canvas) -> list[Transform]:
     return [transform("InvertImg")]
 
 
-def solarize(threshold: float, canvas: Canvas) -> list[Transform]:
-    first = math.ceil(threshold)
+def solarize(threshold: Ends, canvas: Canvas) -> list[Transform]:
+    first = math.ceil(_only(threshold))
     if first > 255:
         return [transform("NoOp")]
     return [transform("Solarize", threshold_range=_fixed(first / 255))]
 
 
-def posterize(magnitude: float, canvas: Canvas) -> list[Transform]:
-    bits = min(8, max(1, round(magnitude)))
+def posterize(bits_kept: Ends, canvas: Canvas) -> list[Transform]:
+    bits = min(8, max(1, round(_only(bits_kept))))
     if bits == 8:
         return [transform("NoOp")]
     return [transform("Posterize", num_bits=_fixed(bits))]
 
 
-def brightness(factor: float, canvas: Canvas) -> list[Transform]:
-    return [jitter(brightness=_fixed(factor))]
+def brightness(factor: Ends, canvas: Canvas) -> list[Transform]:
+    return [jitter(brightness=list(factor))]
 
 
-def contrast(factor: float, canvas: Canvas) -> list[Transform]:
-    return [jitter(contrast=_fixed(factor))]
+def contrast(factor: Ends, canvas: Canvas) -> list[Transform]:
+    return [jitter(contrast=list(factor))]
 
 
-def color(factor: float, canvas: Canvas) -> list[Transform]:
-    return [jitter(saturation=_fixed(factor))]
+def color(factor: Ends, canvas: Canvas) -> list[Transform]:
+    return [jitter(saturation=list(factor))]
 
 
-def sharpness(factor: float, canvas: Canvas) -> list[Transform]:
+def sharpness(factors: Ends, canvas: Canvas) -> list[Transform]:
+    factor = _only(factors)
     if factor >= 1:
         # PIL's blend is a convolution that Sharpen can do.
         alpha = (factor - 1) / SMOOTH_WEIGHTS
@@ -209,20 +224,20 @@ def _hole(canvas: Canvas, **sides: list[float]) -> Transform:
     )
 
 
-def cutout(size: float, canvas: Canvas) -> list[Transform]:
-    sides = _fixed(size)
+def cutout(size: Ends, canvas: Canvas) -> list[Transform]:
+    sides = _fixed(_only(size))
     return [_hole(canvas, hole_height_range=sides, hole_width_range=sides)]
 
 
-def horizontal_flip(magnitude: float, canvas: Canvas) -> list[Transform]:
+def horizontal_flip(_: Ends, canvas: Canvas) -> list[Transform]:
     return [transform("HorizontalFlip")]
 
 
-def vertical_flip(magnitude: float, canvas: Canvas) -> list[Transform]:
+def vertical_flip(_: Ends, canvas: Canvas) -> list[Transform]:
     return [transform("VerticalFlip")]
 
 
-def quarter_turn(magnitude: float, canvas: Canvas) -> list[Transform]:
+def quarter_turn(_: Ends, canvas: Canvas) -> list[Transform]:
     turns = (
         ("Transpose", "VerticalFlip"),
         ("HorizontalFlip", "VerticalFlip"),
@@ -256,12 +271,10 @@ def _sizes(
     return sizes
 
 
-def resized_crop(least_area: float, canvas: Canvas) -> list[Transform]:
+def resized_crop(area: Ends, canvas: Canvas) -> list[Transform]:
     """Crops of fixed sizes at any place, enlarged about the middle and then moved."""
     crops = []
-    for width, height in _sizes(
-        (least_area, 1.0), lambda area: min(1 / area, CROP_RATIO)
-    ):
+    for width, height in _sizes(area, lambda share: min(1 / share, CROP_RATIO)):
         sides = {"x": width, "y": height}
         scale = {axis: [1 / side, 1 / side] for axis, side in sides.items()}
         places = {
@@ -272,75 +285,59 @@ def resized_crop(least_area: float, canvas: Canvas) -> list[Transform]:
     return crops
 
 
-def zoom(largest: float, canvas: Canvas) -> list[Transform]:
-    return [_affine(canvas, scale=[1 - largest, 1 + largest], keep_ratio=True)]
+def zoom(factor: Ends, canvas: Canvas) -> list[Transform]:
+    return [_affine(canvas, scale=list(factor), keep_ratio=True)]
 
 
-def shear(largest: float, canvas: Canvas) -> list[Transform]:
-    return [_affine(canvas, shear={"x": [-largest, largest], "y": [0.0, 0.0]})]
+def shear(degrees: Ends, canvas: Canvas) -> list[Transform]:
+    return [_affine(canvas, shear=_along("x", degrees))]
 
 
-def rotation(largest: float, canvas: Canvas) -> list[Transform]:
-    return [_affine(canvas, rotate=[-largest, largest])]
-
-
-def padded_crop(largest: float, canvas: Canvas) -> list[Transform]:
+def padded_crop(fraction: Ends, canvas: Canvas) -> list[Transform]:
+    largest = _only(fraction)
     shifts = {axis: [-largest, largest] for axis in "xy"}
     return [_affine(canvas, translate_percent=shifts)]
 
 
-def _factors(largest: float) -> list[float]:
-    return [max(0.0, 1 - largest), 1 + largest]
+def hue(turns: Ends, canvas: Canvas) -> list[Transform]:
+    return [jitter(hue=list(turns))]
 
 
-def brightness_jitter(largest: float, canvas: Canvas) -> list[Transform]:
-    return [jitter(brightness=_factors(largest))]
-
-
-def contrast_jitter(largest: float, canvas: Canvas) -> list[Transform]:
-    return [jitter(contrast=_factors(largest))]
-
-
-def saturation(largest: float, canvas: Canvas) -> list[Transform]:
-    return [jitter(saturation=_factors(largest))]
-
-
-def hue(largest: float, canvas: Canvas) -> list[Transform]:
-    return [jitter(hue=[-largest, largest])]
-
-
-def gamma(largest: float, canvas: Canvas) -> list[Transform]:
-    step = 2 * largest / N_GAMMAS
-    exponents = [n * step - largest for n in range(N_GAMMAS)]
-    ends = [100 * 2**exponent for exponent in [*exponents, largest]]
+def gamma(log2: Ends, canvas: Canvas) -> list[Transform]:
+    low, high = log2
+    step = (high - low) / N_GAMMAS
+    exponents = [low + n * step for n in range(N_GAMMAS)]
+    limits = [100 * 2**exponent for exponent in [*exponents, high]]
     return [
         transform("RandomGamma", gamma_limit=list(pair))
-        for pair in itertools.pairwise(ends)
+        for pair in itertools.pairwise(limits)
     ]
 
 
-def gray(magnitude: float, canvas: Canvas) -> list[Transform]:
+def gray(_: Ends, canvas: Canvas) -> list[Transform]:
     return [transform("ToGray", num_output_channels=3, method="weighted_average")]
 
 
-def blur(largest: float, canvas: Canvas) -> list[Transform]:
+def blur(share: Ends, canvas: Canvas) -> list[Transform]:
     if canvas.side is None:
         raise SettingsError("it needs the size of the images in pixels")
-    deviations = [0.0, largest * canvas.side]
+    deviations = [end * canvas.side for end in share]
     return [transform("GaussianBlur", blur_limit=[0, 0], sigma_limit=deviations)]
 
 
-def noise(largest: float, canvas: Canvas) -> list[Transform]:
-    return [transform("GaussNoise", std_range=[0.0, largest], mean_range=[0.0, 0.0])]
+def noise(deviation: Ends, canvas: Canvas) -> list[Transform]:
+    deviations = list(deviation)
+    return [transform("GaussNoise", std_range=deviations, mean_range=[0.0, 0.0])]
 
 
-def jpeg(lowest: float, canvas: Canvas) -> list[Transform]:
-    return [transform("ImageCompression", quality_range=[round(lowest), 100])]
+def jpeg(quality: Ends, canvas: Canvas) -> list[Transform]:
+    qualities = [round(end) for end in quality]
+    return [transform("ImageCompression", quality_range=qualities)]
 
 
-def erase(largest: float, canvas: Canvas) -> list[Transform]:
+def erase(share: Ends, canvas: Canvas) -> list[Transform]:
     """Rectangles of fixed sizes at any place."""
-    shares = (SMALLEST_SHARE, max(SMALLEST_SHARE, largest))
+    shares = (SMALLEST_SHARE, max(SMALLEST_SHARE, _only(share)))
     return [
         _hole(canvas, hole_width_range=[width] * 2, hole_height_range=[height] * 2)
         for width, height in _sizes(shares, lambda _: ASPECTS[1])

@@ -81,17 +81,16 @@ def quarter_turn_by_pil(
 
 def resized_crop_by_pil(
     image: Image.Image,
-    least_area: float,
+    area: float,
     fill: Color,
     uniforms: Uniforms,
     resampling: Resampling,
 ) -> Image.Image:
-    area = 1 - uniforms[0] * (1 - least_area)
-    ratio = min(1 / area, 4 / 3) ** (2 * uniforms[1] - 1)
+    ratio = min(1 / area, 4 / 3) ** (2 * uniforms[0] - 1)
     across = (area * ratio) ** 0.5
     down = (area / ratio) ** 0.5
-    left = uniforms[2] * (1 - across) * image.width
-    top = uniforms[3] * (1 - down) * image.height
+    left = uniforms[1] * (1 - across) * image.width
+    top = uniforms[2] * (1 - down) * image.height
     return _affine(image, (across, 0, left, 0, down, top), fill, resampling)
 
 
@@ -110,37 +109,19 @@ def padded_crop_by_pil(
     return _affine(image, (1, 0, x, 0, 1, y), fill, resampling)
 
 
-def rotation_by_pil(
-    image: Image.Image,
-    most: float,
-    fill: Color,
-    uniforms: Uniforms,
-    resampling: Resampling,
-) -> Image.Image:
-    return rotate_by_pil(image, most * (2 * uniforms[0] - 1), fill, resampling)
-
-
 def shear_by_pil(
-    image: Image.Image,
-    most: float,
-    fill: Color,
-    uniforms: Uniforms,
-    resampling: Resampling,
+    image: Image.Image, degrees: float, fill: Color, resampling: Resampling
 ) -> Image.Image:
-    tan = math.tan(math.radians(most * (2 * uniforms[0] - 1)))
+    tan = math.tan(math.radians(degrees))
     return _affine(
         image, (1, tan, -tan * (image.height / 2), 0, 1, 0), fill, resampling
     )
 
 
 def zoom_by_pil(
-    image: Image.Image,
-    most: float,
-    fill: Color,
-    uniforms: Uniforms,
-    resampling: Resampling,
+    image: Image.Image, factor: float, fill: Color, resampling: Resampling
 ) -> Image.Image:
-    share = 1 / (1 + most * (2 * uniforms[0] - 1))
+    share = 1 / factor
     left, top = ((1 - share) * (side / 2) for side in image.size)
     return _affine(image, (share, 0, left, 0, share, top), fill, resampling)
 
@@ -195,7 +176,7 @@ def apply_to_pil(
     """Apply drawn operations to a PIL image, one after the other.
 
     Args:
-        drawn: An operation, its magnitude with sign, and at least n_uniforms random
+        drawn: An operation, the magnitude of the image, and at least n_uniforms random
             numbers in [0, 1). An operation without a function for PIL images gets a
             batch of one.
         image: Of mode L or RGB. One without pixels is copied.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from hba.errors import SettingsError
+from hba.operations.drawing import AROUND, DRAWINGS, FIXED, SIGN, UP_TO
 from hba.operations.image_operation import INTERPOLATIONS, ImageOperation
 from hba.operations.on_pil import apply_by_pil
 
@@ -54,14 +55,12 @@ class Operation(ImageOperation):
     """An image operation: the functions that compute it, and the meaning of its
     magnitude.
 
-    On the walk, an image gets at most K operations in random order, with drawn
-    magnitudes. In the other stages, each operation has its own probability, and its
-    function draws changes up to the magnitude.
+    On the walk, an image gets at most K operations in random order. In the other
+    stages, each operation has its own probability. The draw makes the magnitude of an
+    image from that of the policy, as `drawing` says. dataclasses.replace makes another
+    use of an operation, with another name, stage, range and drawing.
 
     Attributes:
-        unit: Of the magnitude.
-        identity: The magnitude that changes no image, which may lie outside the range;
-            None if there is none.
         pil: The PIL call that defines the result.
         stage: One of STAGES.
         any_channels: Whether it treats each channel alone and takes any number of them;
@@ -80,8 +79,6 @@ class Operation(ImageOperation):
         SettingsError: If the operation contradicts itself.
     """
 
-    unit: str | None = None
-    identity: float | None = None
     pil: str | None = None
     stage: str = WALK
     any_channels: bool = False
@@ -96,26 +93,33 @@ class Operation(ImageOperation):
             raise SettingsError(
                 f"an operation's name must be {rule}, got {self.name!r}"
             )
+        if self.stage not in STAGES or self.drawing not in DRAWINGS:
+            rule = f"a stage of {', '.join(STAGES)}, and a drawing of {DRAWINGS}"
+            raise SettingsError(
+                f"{self.name} must have {rule}, got {self.stage} and {self.drawing!r}"
+            )
         ends = self.magnitude_range
         if ends is None and (
-            self.unit is not None or self.identity is not None or self.signed
+            self.unit is not None or self.identity is not None or self.drawing != FIXED
         ):
             raise SettingsError(
                 f"{self.name} has no magnitude_range, so it must have no unit, identity"
-                " or sign"
+                " or drawing"
             )
-        if self.stage not in STAGES or (self.signed and self.stage != WALK):
-            rule = f"a stage of {', '.join(STAGES)}, and a sign only on the {WALK}"
-            raise SettingsError(f"{self.name} must have {rule}, got {self.stage}")
+        if self.identity is None and self.drawing in (AROUND, UP_TO):
+            raise SettingsError(
+                f"{self.name} must have an identity, from which {self.drawing!r} draws"
+            )
         numbers = (*(ends if ends is not None else (0.0, 0.0)), self.identity or 0.0)
+        is_distance = self.drawing in (SIGN, AROUND)
         if (
             len(numbers) != 3
             or not all(map(math.isfinite, numbers))
-            or (self.signed and min(numbers[:2]) < 0)
+            or (is_distance and min(numbers[:2]) < 0)
         ):
             rule = (
-                "two finite numbers as magnitude_range, not negative if signed, and one"
-                " or None as identity"
+                f"two finite numbers as magnitude_range, not negative for {SIGN!r} and"
+                f" {AROUND!r}, and one or None as identity"
             )
             raise SettingsError(
                 f"{self.name} must have {rule}, got {self.magnitude_range} and"
@@ -207,16 +211,24 @@ class Operation(ImageOperation):
             )
         return dataclasses.replace(self, magnitude_range=magnitude_range)
 
+    @property
+    def neutral(self) -> float | None:
+        """The policy's magnitude that changes no image: the identity, or no distance
+        from it; None without an identity.
+        """
+        return 0.0 if self.drawing == AROUND else self.identity
+
     def strength(self, magnitude: float) -> float:
-        """How far a magnitude is from the identity, relative to the end of the range
-        that is farther away.
+        """How far a policy's magnitude is from `neutral`, relative to the end of the
+        range that is farther away.
 
         Always 1 for an operation without magnitude or without identity.
         """
-        if self.magnitude_range is None or self.identity is None:
+        neutral = self.neutral
+        if self.magnitude_range is None or neutral is None:
             return 1.0
-        farthest = max(abs(end - self.identity) for end in self.magnitude_range)
-        return abs(magnitude - self.identity) / farthest if farthest else 0.0
+        farthest = max(abs(end - neutral) for end in self.magnitude_range)
+        return abs(magnitude - neutral) / farthest if farthest else 0.0
 
 
 def check_channels(operations: Iterable[Operation], n_channels: int) -> None:

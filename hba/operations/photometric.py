@@ -1,14 +1,9 @@
-"""Photometric operations, each of which draws its own change: brightness, contrast,
-hue, saturation, and so on.
+"""Photometric operations that are not on the walk: hue, gamma, grey, blur, noise, JPEG.
 
 Convention:
-    images (B, C, H, W) float in [0, 1]; inputs are never changed. A magnitude (B,) is
-        the largest change of each image,
-    and uniforms (B, n) in [0, 1) are the random numbers that determine the actual
-        change, so equal arguments give
-    equal pixels. C is 1 or 3 for contrast, hue, saturation, grey and JPEG; an image
-        with one channel has no colour, so
-    hue, saturation and grey do not change it. Images that do not change keep their
+    images (B, C, H, W) float in [0, 1]; inputs are never changed; a magnitude (B,) for
+        each image. C is 1 or 3 for hue, grey and JPEG; an image with one channel has no
+        colour, so hue and grey do not change it. Images that do not change keep their
         exact values.
 """
 
@@ -17,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hba.operations.color import black, blend, luma, mean_gray, to_levels
+from hba.operations.color import luma, to_levels
 from hba.utils.tensors import device_constant, whole_numbers
 
 if TYPE_CHECKING:
@@ -53,35 +48,8 @@ CHROMA_STEPS = (
 )
 
 
-def between(low: Tensor | float, high: Tensor | float, uniform: Tensor) -> Tensor:
-    """Map a number of U(0, 1) to U(low, high)."""
-    return (high - low) * uniform + low
-
-
-def _factors(largest: Tensor, uniforms: Tensor) -> Tensor:
-    """Factors of U(max(0, 1 - largest), 1 + largest), as in torchvision's ColorJitter;
-    uniforms (B, 1).
-    """
-    return between((1 - largest).clamp(min=0), 1 + largest, uniforms[:, 0])
-
-
-def brightness(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
-    """Multiply by a factor of _factors; uniforms (B, 1). Ref:
-    PIL.ImageEnhance.Brightness; adjust_brightness.
-    """
-    return blend(black(images), images, _factors(largest, uniforms))
-
-
-def contrast(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
-    """Blend with the mean grey level by a factor of _factors; uniforms (B, 1). Ref:
-    PIL.ImageEnhance.Contrast.
-    """
-    return blend(mean_gray(images), images, _factors(largest, uniforms))
-
-
-def hue(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
-    """Shift hues by U(-largest, largest) turns, at most 0.5, from red over green to
-    blue; uniforms (B, 1).
+def hue(images: Tensor, shift: Tensor) -> Tensor:
+    """Shift hues by turns, at most 0.5, from red over green to blue.
 
     Saturation and value of HSV do not change. Ref: torchvision's adjust_hue, Python's
     colorsys.
@@ -90,7 +58,6 @@ def hue(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
 
     if images.shape[1] == 1:
         return images.clone()
-    shift = between(-largest, largest, uniforms[:, 0])
     red, green, blue = images.unbind(dim=1)
     value = images.amax(dim=1)
     chroma = value - images.amin(dim=1)
@@ -112,25 +79,11 @@ def hue(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
     )
 
 
-def saturation(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
-    """Blend with the luma by a factor of _factors; uniforms (B, 1).
-
-    0 is grey, 1 the image. Ref: PIL.ImageEnhance.Color; torchvision's
-    adjust_saturation, with 0.2989 for red.
-    """
-    if images.shape[1] == 1:
-        return images.clone()
-    return blend(luma(images), images, _factors(largest, uniforms))
-
-
-def gamma(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
-    """Raise every number to the power 2^e, e of U(-largest, largest); uniforms (B, 1).
-
-    Darker and brighter are equally likely. Ref: torchvision's and kornia's
+def gamma(images: Tensor, log2: Tensor) -> Tensor:
+    """Raise every number to the power 2^log2. Ref: torchvision's and kornia's
     adjust_gamma.
     """
-    exponent = between(-largest, largest, uniforms[:, 0]).exp2()
-    return images.pow(exponent.to(images.dtype)[:, None, None, None])
+    return images.pow(log2.exp2().to(images.dtype)[:, None, None, None])
 
 
 def grayscale(images: Tensor) -> Tensor:
@@ -144,9 +97,8 @@ def grayscale(images: Tensor) -> Tensor:
     )
 
 
-def blur(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
-    """Blur by a Gaussian with a deviation of U(0, largest) of the shorter side;
-    uniforms (B, 1).
+def blur(images: Tensor, share: Tensor) -> Tensor:
+    """Blur by a Gaussian with a deviation of this share of the shorter side.
 
     The kernel size depends only on the size of the image: it covers three deviations of
     LARGEST_BLUR, or reaches the opposite border if that is nearer. Ref: kornia's
@@ -156,7 +108,7 @@ def blur(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
 
     side = min(images.shape[2:])
     reach = min(math.ceil(3 * LARGEST_BLUR * side), side - 1)
-    deviation = (largest * uniforms[:, 0] * side).float()
+    deviation = (share * side).float()
     # gaussian_blur2d would read the deviations on the host.
     kernel = get_gaussian_kernel1d(2 * reach + 1, deviation.clamp(min=1e-3)[:, None])
     blurred = filter2d_separable(images.float(), kernel, kernel)
@@ -167,17 +119,16 @@ def blur(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
     )
 
 
-def noise(images: Tensor, largest: Tensor, uniforms: Tensor) -> Tensor:
-    """Add Gaussian noise with a deviation of U(0, largest), and clamp to [0, 1];
-    uniforms (B, 2).
+def noise(images: Tensor, deviation: Tensor, uniforms: Tensor) -> Tensor:
+    """Add Gaussian noise with this deviation, and clamp to [0, 1]; uniforms (B, 1).
 
     Every value of an image gets its own noise, which depends on its place and on the
-    second uniform number.
+    uniform number.
     """
-    deviation = (largest * uniforms[:, 0]).float()[:, None, None, None]
-    numbers = hashed(uniforms[:, 1], math.prod(images.shape[1:])).view(images.shape)
+    numbers = hashed(uniforms[:, 0], math.prod(images.shape[1:])).view(images.shape)
+    factor = math.sqrt(2) * deviation.float()[:, None, None, None]
     # The inverse of the cumulative distribution: 5.3 deviations at most.
-    normal = numbers.erfinv_().mul_(math.sqrt(2) * deviation).to(images.dtype)
+    normal = numbers.erfinv_().mul_(factor).to(images.dtype)
     return normal.add_(images).clamp_(0, 1)
 
 
@@ -206,9 +157,8 @@ def _scrambled(numbers: Tensor) -> Tensor:
     return numbers
 
 
-def jpeg(images: Tensor, lowest: Tensor, uniforms: Tensor) -> Tensor:
-    """Encode and decode as JPEG with a quality of U(lowest, 100), rounded; uniforms (B,
-    1). 100 changes nothing.
+def jpeg(images: Tensor, quality: Tensor) -> Tensor:
+    """Encode and decode as JPEG with this quality, rounded; 100 changes nothing.
 
     Chroma has half the resolution; blocks at the border repeat the last pixel. Ref:
     PIL.Image.save(quality=...), from which most pixels differ by at most one grey
@@ -216,7 +166,7 @@ def jpeg(images: Tensor, lowest: Tensor, uniforms: Tensor) -> Tensor:
     """
     import torch
 
-    quality = between(lowest, 100, uniforms[:, 0]).float().round()
+    quality = quality.float().round()
     height, width = images.shape[2:]
     padding = (0, -width % (2 * BLOCK), 0, -height % (2 * BLOCK))
     padded = torch.nn.functional.pad(

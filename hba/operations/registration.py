@@ -104,8 +104,8 @@ def check_known(operation: Operation) -> None:
 
 
 def _try_out(operation: Operation) -> None:
-    """Apply the operation at both ends of its range, with both signs if signed. Raises
-    SettingsError for a mistake.
+    """Apply the operation at the ends of what it draws at both ends of its range.
+    Raises SettingsError for a mistake.
     """
     import torch
 
@@ -113,7 +113,10 @@ def _try_out(operation: Operation) -> None:
         TRIED_SHAPE
     )
     ends = operation.magnitude_range or (0.0,)
-    for magnitude in (*ends, *(-end for end in ends if operation.signed and end)):
+    drawn = [
+        operation.draw_magnitude(end, number) for end in ends for number in (1.0, 0.0)
+    ]
+    for magnitude in dict.fromkeys(drawn):
         given = images.clone()
         magnitudes = (
             None

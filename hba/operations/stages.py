@@ -1,7 +1,8 @@
 """The operations outside the walk: flips and turns, crops, and other operations that
-RandAugment does not have.
+RandAugment does not have. Some are operations of the walk with another drawing.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
@@ -15,7 +16,9 @@ from hba.operations import (
     on_pil,
     photometric,
 )
+from hba.operations.drawing import AROUND, UP_TO
 from hba.operations.operation import MIXING, SYMMETRY, Operation
+from hba.operations.table import OPERATIONS
 
 _symmetry = partial(
     Operation,
@@ -28,17 +31,25 @@ _symmetry = partial(
 _crop = partial(
     Operation, stage="crop", moves_pixels=True, any_channels=True, uses_fill=True
 )
-_resized = partial(
-    _crop, on_pil=on_pil.resized_crop_by_pil, n_uniforms=4, kernel="bilinear"
+_affine = partial(_crop, kernel="nearest", code=codes.WARP)
+_use = partial(dataclasses.replace, randaugment=None, pba=None)
+"""Another use of an operation of the walk."""
+_factor = partial(
+    _use,
+    drawing=AROUND,
+    magnitude_range=(0.0, 1.0),
+    unit="largest change of the factor",
+    stage="photometric",
 )
-_affine = partial(_crop, identity=0.0, n_uniforms=1, kernel="nearest", code=codes.WARP)
-_padded = partial(_affine, on_pil=on_pil.padded_crop_by_pil, n_uniforms=2)
 _color = partial(Operation, stage="photometric", moves_pixels=False)
-_drawn_color = partial(_color, identity=0.0, n_uniforms=1)
-_drawn_any = partial(_drawn_color, any_channels=True)
-_noise = partial(_drawn_any, n_uniforms=2)
-_distortion = partial(_drawn_any, moves_pixels=True, uses_fill=True)
-_corners = partial(_distortion, n_uniforms=8)
+_distortion = partial(
+    Operation,
+    stage="photometric",
+    identity=0.0,
+    moves_pixels=True,
+    any_channels=True,
+    uses_fill=True,
+)
 _erasing = partial(
     Operation,
     stage="erasing",
@@ -87,20 +98,26 @@ _ROWS = (
         on_albumentations=on_albumentations.quarter_turn,
         n_uniforms=1,
     ),
-    _resized(
+    _crop(
         "ResizedCrop",
         geometric.resized_crop,
         magnitude_range=(1.0, 0.08),
         unit="least share of the area",
         identity=1.0,
+        drawing=UP_TO,
         pil="Image.transform EXTENT",
+        on_pil=on_pil.resized_crop_by_pil,
         on_albumentations=on_albumentations.resized_crop,
+        n_uniforms=3,
+        kernel="bilinear",
     ),
     _affine(
         "Zoom",
         geometric.zoom,
         magnitude_range=(0.0, 0.5),
         unit="largest change of the factor",
+        identity=1.0,
+        drawing=AROUND,
         pil="torchvision RandomAffine",
         on_pil=on_pil.zoom_by_pil,
         on_albumentations=on_albumentations.zoom,
@@ -110,64 +127,52 @@ _ROWS = (
         geometric.shear,
         magnitude_range=(0.0, 45.0),
         unit="largest angle in degrees",
+        identity=0.0,
+        drawing=AROUND,
         pil="torchvision RandomAffine",
         on_pil=on_pil.shear_by_pil,
         on_albumentations=on_albumentations.shear,
     ),
-    _affine(
-        "Rotation",
-        geometric.rotation,
+    _use(
+        OPERATIONS["Rotate"],
+        name="Rotation",
+        drawing=AROUND,
         magnitude_range=(0.0, 45.0),
         unit="largest angle in degrees",
-        pil="Image.rotate",
-        on_pil=on_pil.rotation_by_pil,
-        on_albumentations=on_albumentations.rotation,
+        stage="crop",
     ),
-    _padded(
+    _affine(
         "PaddedCrop",
         geometric.padded_crop,
         magnitude_range=(0.0, 0.25),
         unit="largest shift, fraction of the side",
+        identity=0.0,
         pil="Image.transform (1, 0, x, 0, 1, y)",
+        on_pil=on_pil.padded_crop_by_pil,
         on_albumentations=on_albumentations.padded_crop,
+        n_uniforms=2,
     ),
-    _drawn_any(
-        "BrightnessJitter",
-        photometric.brightness,
-        magnitude_range=(0.0, 1.0),
-        unit="largest change of the factor",
-        pil="ImageEnhance.Brightness",
-        on_albumentations=on_albumentations.brightness_jitter,
-    ),
-    _drawn_color(
-        "ContrastJitter",
-        photometric.contrast,
-        magnitude_range=(0.0, 1.0),
-        unit="largest change of the factor",
-        pil="ImageEnhance.Contrast",
-        on_albumentations=on_albumentations.contrast_jitter,
-    ),
-    _drawn_color(
+    _factor(OPERATIONS["Brightness"], name="BrightnessJitter"),
+    _factor(OPERATIONS["Contrast"], name="ContrastJitter"),
+    _color(
         "Hue",
         photometric.hue,
         magnitude_range=(0.0, 0.5),
         unit="largest shift in turns",
+        identity=0.0,
+        drawing=AROUND,
         pil="torchvision adjust_hue",
         on_albumentations=on_albumentations.hue,
     ),
-    _drawn_color(
-        "Saturation",
-        photometric.saturation,
-        magnitude_range=(0.0, 1.0),
-        unit="largest change of the factor",
-        pil="ImageEnhance.Color",
-        on_albumentations=on_albumentations.saturation,
-    ),
-    _drawn_any(
+    _factor(OPERATIONS["Color"], name="Saturation"),
+    _color(
         "Gamma",
         photometric.gamma,
         magnitude_range=(0.0, 1.0),
         unit="largest log2 of the exponent",
+        identity=0.0,
+        drawing=AROUND,
+        any_channels=True,
         pil="torchvision adjust_gamma",
         on_albumentations=on_albumentations.gamma,
     ),
@@ -177,36 +182,45 @@ _ROWS = (
         pil="ImageOps.grayscale",
         on_albumentations=on_albumentations.gray,
     ),
-    _drawn_any(
+    _color(
         "Blur",
         photometric.blur,
         magnitude_range=(0.0, photometric.LARGEST_BLUR),
         unit="largest deviation, fraction of shorter side",
+        identity=0.0,
+        drawing=UP_TO,
+        any_channels=True,
         pil="torchvision gaussian_blur",
         on_albumentations=on_albumentations.blur,
     ),
-    _noise(
+    _color(
         "Noise",
         photometric.noise,
         magnitude_range=(0.0, 0.2),
         unit="largest deviation",
+        identity=0.0,
+        drawing=UP_TO,
+        any_channels=True,
         pil="torchvision gaussian_noise",
         on_albumentations=on_albumentations.noise,
+        n_uniforms=1,
     ),
-    _drawn_color(
+    _color(
         "Jpeg",
         photometric.jpeg,
         magnitude_range=(100.0, 10.0),
         unit="lowest quality",
         identity=100.0,
+        drawing=UP_TO,
         pil="Image.save, JPEG",
         on_albumentations=on_albumentations.jpeg,
     ),
-    _corners(
+    _distortion(
         "Perspective",
         distortion.perspective,
         magnitude_range=(0.0, 0.5),
         unit="largest shift of a corner, fraction of half a side",
+        n_uniforms=8,
         pil="torchvision RandomPerspective",
         on_annotation=distortion.perspective_of_annotation,
     ),
@@ -215,6 +229,7 @@ _ROWS = (
         distortion.elastic,
         magnitude_range=(0.0, 0.2),
         unit="largest shift, fraction of the side",
+        n_uniforms=1,
         pil="torchvision elastic",
         on_annotation=distortion.elastic_of_annotation,
     ),

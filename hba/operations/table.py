@@ -7,6 +7,7 @@ from types import MappingProxyType
 from PIL import ImageEnhance, ImageOps
 
 from hba.operations import codes, color, geometric, on_albumentations, on_pil
+from hba.operations.drawing import SIGN
 from hba.operations.on_pil import Enhancer
 from hba.operations.operation import Operation, PbaMagnitudes
 
@@ -16,7 +17,7 @@ PBA_SIDE_PIXELS = 32
 _moving = partial(
     Operation,
     identity=0.0,
-    signed=True,
+    drawing=SIGN,
     uses_fill=True,
     moves_pixels=True,
     any_channels=True,

@@ -155,7 +155,7 @@ def coefficients_of_one(
     Calls into PyTorch would cost more than the image.
     """
     operation, magnitude, position = drawn_step
-    if operation.n_uniforms:
+    if operation.n_uniforms or operation.function is geometric.shear:
         coefficients = geometric.coefficients_of(
             operation,
             torch.tensor(magnitude, dtype=torch.float64),

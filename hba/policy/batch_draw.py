@@ -6,13 +6,14 @@ hba's policies on batches and files for kornia use it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from hba.operations.drawing import DRAWINGS, draw_magnitude
 from hba.utils.tensors import whole_numbers
 
 # Exported files contain the rest of this module.
@@ -25,8 +26,8 @@ class SlotDraw(NamedTuple):
     Attributes:
         slots: (B, S), also of steps that do nothing.
         applied: Whether the slot of a step acts, bool (B, S).
-        negated: Whether its magnitude is negated, bool (B, S).
-        positions: Random numbers in [0, 1), (B, S, P).
+        numbers: The random numbers in [0, 1) that magnitudes are drawn by, (B, S).
+        positions: Further random numbers in [0, 1), (B, S, P).
         visited: Which of all slots each image has visited, bool (B, n_slots). Slots of
             the walk are visited in random order until K have fired, all others always.
         fires: Which of all slots would fire, bool (B, n_slots).
@@ -35,7 +36,7 @@ class SlotDraw(NamedTuple):
 
     slots: Tensor
     applied: Tensor
-    negated: Tensor
+    numbers: Tensor
     positions: Tensor
     visited: Tensor
     fires: Tensor
@@ -45,7 +46,6 @@ class SlotDraw(NamedTuple):
 def draw_slots(
     probabilities: Tensor,
     limits: Tensor,
-    signed: Tensor,
     walk: slice,
     n_uniforms: tuple[int, int],
     batch_size: int,
@@ -57,14 +57,13 @@ def draw_slots(
     Args:
         probabilities: Of all slots, (n_slots,) or (B, n_slots).
         limits: Probabilities that K is below 1, 2, ..., (max_count,) or (B, max_count).
-        signed: Which slots have a sign, bool (n_slots,).
         walk: The slots of the walk.
         n_uniforms: Random numbers of a step of the walk, and of another step.
         batch_size: B.
         generator: Of the device of the tensors; None is torch's default one.
     """
     device = probabilities.device
-    n_slots = len(signed)
+    n_slots = probabilities.shape[-1]
     n_walk = walk.stop - walk.start
     n_others = n_slots - n_walk
     n_steps = limits.shape[-1]
@@ -82,7 +81,7 @@ def draw_slots(
     reached = keys <= 1
     limit = (uniform(1) >= limits).sum(dim=1, keepdim=True)
     applied = reached & (whole_numbers(n_steps, torch.int64, device) < limit)
-    negated = signed[walk][slots] & (uniform(n_steps) < 0.5)
+    numbers = uniform(n_steps)
     positions = uniform(n_steps, n_numbers)
     # Visiting ends at the K-th slot that fires: at once for K = 0, never if fewer fire.
     last = torch.cat([keys.new_full((batch_size, 1), -1.0), keys], dim=1).gather(
@@ -90,11 +89,12 @@ def draw_slots(
     )
     visited = place <= last
     if not n_others:
-        return SlotDraw(slots, applied, negated, positions, visited, fires, limit)
+        return SlotDraw(slots, applied, numbers, positions, visited, fires, limit)
     other_slots = without_walk(whole_numbers(n_slots, torch.int64, device), walk)
     other_slots = other_slots.expand(batch_size, -1)
     other_fires = uniform(n_others) < without_walk(probabilities, walk)
     other_positions = uniform(n_others, n_other_numbers)
+    other_numbers = uniform(n_others)
 
     def around(of_others: Tensor, of_walk: Tensor) -> Tensor:
         first = walk.start
@@ -104,7 +104,7 @@ def draw_slots(
     return SlotDraw(
         slots=around(other_slots, slots + walk.start),
         applied=around(other_fires, applied),
-        negated=around(torch.zeros_like(other_fires), negated),
+        numbers=around(other_numbers, numbers),
         positions=around(
             pad(other_positions, (0, widest - n_other_numbers)),
             pad(positions, (0, widest - n_numbers)),
@@ -113,6 +113,29 @@ def draw_slots(
         fires=around(other_fires, fires),
         limit=limit,
     )
+
+
+def draw_magnitudes(
+    magnitudes: Tensor,
+    numbers: Tensor,
+    drawing: Tensor,
+    identity: Tensor,
+    drawings: Iterable[str] = DRAWINGS,
+) -> Tensor:
+    """The magnitudes of images, from those of the policy; all arguments (B, S).
+
+    Args:
+        magnitudes: Of the policy, for the slot of each step.
+        numbers: Of SlotDraw.
+        drawing: The index in DRAWINGS of how each is drawn.
+        identity: The identity of the operation of each; 0 without one.
+        drawings: Those of DRAWINGS that occur.
+    """
+    result = magnitudes
+    for name in drawings:
+        candidates = draw_magnitude(name, identity, magnitudes, numbers)
+        result = torch.where(drawing == DRAWINGS.index(name), candidates, result)
+    return result
 
 
 def without_walk(values: Tensor, walk: slice) -> Tensor:

@@ -22,7 +22,7 @@ from hba.operations.apply import Candidates, maps_of_steps
 from hba.operations.geometric import Maps, check_mask_fill, warp
 from hba.packed import apply_to_images
 from hba.policy import player
-from hba.policy.batch_draw import draw_slots, random_numbers
+from hba.policy.batch_draw import draw_magnitudes, draw_slots, random_numbers
 from hba.policy.player import logits_between, means_over_images
 from hba.policy.space import SearchSpace
 from hba.utils.devices import exact_device
@@ -40,9 +40,9 @@ class BatchSample:
 
     The steps are: one for each operation before the walk, those of the walk, and one
     for each operation after it. slots (B, S): the slot that fired, -1 for none.
-    magnitudes (B, S): in natural units with the drawn sign, 0 for operations without
-    magnitude. positions (B, S, P): random numbers in [0, 1), for operations that use
-    them.
+    magnitudes (B, S): drawn from those of the policy, in natural units; 0 for
+    operations without magnitude. positions (B, S, P): random numbers in [0, 1), for
+    operations that use them.
     """
 
     slots: Tensor
@@ -95,7 +95,6 @@ def draw_with_trace(
     drawn = draw_slots(
         rows[..., columns.probability],
         count_limits(space, rows),
-        columns.signed,
         space.walk_slots,
         space.n_uniforms,
         batch_size,
@@ -119,9 +118,17 @@ def draw_with_trace(
         magnitudes = torch.where(
             width > 0, low.lerp(high, logits.sigmoid()), magnitudes
         )
-    signed = torch.where(drawn.negated, -magnitudes, magnitudes) * drawn.applied
+    magnitudes = draw_magnitudes(
+        magnitudes,
+        drawn.numbers,
+        columns.drawing[drawn.slots],
+        columns.identity[drawn.slots].to(magnitudes.dtype),
+        space.drawings,
+    )
     sample = BatchSample(
-        torch.where(drawn.applied, drawn.slots, -1), signed, drawn.positions
+        torch.where(drawn.applied, drawn.slots, -1),
+        magnitudes * drawn.applied,
+        drawn.positions,
     )
     fired = drawn.visited & drawn.fires
     return sample, SampleTrace(drawn.visited, fired, drawn.limit)

@@ -38,7 +38,7 @@ class OpSample(NamedTuple):
 
     Attributes:
         operation: Of the schedule.
-        magnitude: With its sign, 0 without magnitude.
+        magnitude: Drawn from that of the policy; 0 without magnitude.
         position: Random numbers in [0, 1).
     """
 
@@ -96,7 +96,7 @@ def draw_for_one(
         2 * len(walk)
         + 1
         + max_count * (1 + n_uniforms)
-        + len(other_slots) * (1 + n_other_uniforms)
+        + len(other_slots) * (2 + n_other_uniforms)
     )
     numbers = iter(torch.rand(n_numbers, generator=generator).tolist())
 
@@ -106,10 +106,11 @@ def draw_for_one(
     fires = take(len(walk))
     keys = take(len(walk))
     (count,) = take(1)
-    signs = take(max_count)
+    walk_numbers = take(max_count)
     positions = [take(n_uniforms) for _ in range(max_count)]
     other_fires = take(len(other_slots))
     other_positions = [take(n_other_uniforms) for _ in other_slots]
+    other_numbers = take(len(other_slots))
     noise = (
         torch.randn(len(other_slots) + max_count, generator=generator).tolist()
         if row.is_spread
@@ -122,33 +123,27 @@ def draw_for_one(
         if fires[number] < row.probabilities[walk[number]]
     ]
     on_walk = sorted(fired, key=keys.__getitem__)[:limit]
-    # Each step: its index into the noise, the slot, whether the magnitude is negated,
-    # and its random numbers.
+    # Each step: its index into the noise, the slot, the number that the magnitude is
+    # drawn by, and its further random numbers.
     steps = [
-        (
-            walk.start + step,
-            walk[number],
-            row.slots[walk[number]].operation.signed and signs[step] < 0.5,
-            positions[step],
-        )
+        (walk.start + step, walk[number], walk_numbers[step], positions[step])
         for step, number in enumerate(on_walk)
     ]
     for order, number in enumerate(other_slots):
         if other_fires[order] < row.probabilities[number]:
             step = order if number < walk.start else order + max_count
-            steps.append((step, number, False, other_positions[order]))
-    drawn = []
-    for step, number, is_negated, position in sorted(steps):
+            steps.append((step, number, other_numbers[order], other_positions[order]))
+    samples = []
+    for step, number, random_number, position in sorted(steps):
         slot = row.slots[number]
         magnitude = slot.magnitude
         if noise is not None and slot.spread:
             # The sigmoid in terms of tanh, which does not overflow.
             share = 0.5 + 0.5 * math.tanh((slot.logit + slot.spread * noise[step]) / 2)
             magnitude = slot.low + (slot.high - slot.low) * share
-        drawn.append(
-            OpSample(slot.operation, -magnitude if is_negated else magnitude, position)
-        )
-    return drawn
+        magnitude = slot.operation.draw_magnitude(magnitude, random_number)
+        samples.append(OpSample(slot.operation, magnitude, position))
+    return samples
 
 
 class SharedNumber:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
+from hba.operations.drawing import DRAWINGS, FIXED
 from hba.operations.operation import MIXING, STAGES, WALK
 from hba.regularization.regularizer import Hyperparameter
 from hba.utils.tensors import device_constant
@@ -56,7 +57,8 @@ class SlotColumns:
     (n_slots,).
 
     operation has -1 as one more entry, for the slot -1, none. magnitude is n, one past
-    the last column, for a slot without magnitude. count_limits (max_count,):
+    the last column, for a slot without magnitude. drawing: index in DRAWINGS. identity:
+    of the operation, 0 without one. count_limits (max_count,):
     probabilities that K is below 1, 2, ..., float32; K is how many of them a uniform
     number reaches. counts (max_count,): columns of the probabilities of one more
     operation; (0,) if they are not searched.
@@ -65,7 +67,8 @@ class SlotColumns:
     operation: Tensor
     probability: Tensor
     magnitude: Tensor
-    signed: Tensor
+    drawing: Tensor
+    identity: Tensor
     count_limits: Tensor
     counts: Tensor
 
@@ -143,6 +146,7 @@ class SearchSpace:
             self.walk_slots,
             self.n_uniforms,
             self.steps,
+            self.drawings,
         )
 
     def __repr__(self) -> str:
@@ -228,6 +232,12 @@ class SearchSpace:
             tuple(number for number in step if self.operations[number].name in used)
             for step in self.steps
         )
+
+    @functools.cached_property
+    def drawings(self) -> tuple[str, ...]:
+        """How the operations draw magnitudes, without FIXED."""
+        used = {one.drawing for one in self.operations} - {FIXED}
+        return tuple(drawing for drawing in DRAWINGS if drawing in used)
 
     @functools.cached_property
     def n_uniforms(self) -> tuple[int, int]:
@@ -459,10 +469,11 @@ class SearchSpace:
                 self.n if slot.magnitude is None else slot.magnitude
                 for slot in self.slots
             ),
-            signed=torch.tensor(
-                [slot.operation.signed for slot in self.slots],
-                dtype=torch.bool,
-                device=device,
+            drawing=columns(
+                DRAWINGS.index(slot.operation.drawing) for slot in self.slots
+            ),
+            identity=torch.tensor(
+                [slot.operation.identity or 0.0 for slot in self.slots], device=device
             ),
             count_limits=torch.tensor(self.count_probabilities)
             .cumsum(0)[:-1]

@@ -371,21 +371,21 @@ def _magnitude(operation: Operation, copy: int) -> float:
     if operation.randaugment:
         return operation.randaugment[copy % len(operation.randaugment)]
     end = strong_end(operation, copy)
-    if operation.identity is None or end is None:
+    if operation.neutral is None or end is None:
         return sum(operation.magnitude_range) / 2
-    return operation.identity + RANDAUGMENT_STRENGTH * (end - operation.identity)
+    return operation.neutral + RANDAUGMENT_STRENGTH * (end - operation.neutral)
 
 
 def strong_end(operation: Operation, copy: int) -> float | None:
-    """The end of a magnitude's range that is farther from the identity, for a copy
+    """The end of a magnitude's range that is farther from the neutral one, for a copy
     counted from 0.
 
-    If the identity lies inside the range, even copies get the upper end, odd ones the
-    lower. None without an identity.
+    If that lies inside the range, even copies get the upper end, odd ones the lower.
+    None without an identity.
     """
     assert operation.magnitude_range is not None
     low, high = sorted(operation.magnitude_range)
-    nothing = operation.identity
+    nothing = operation.neutral
     if nothing is None:
         return None
     is_low = (

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from hba.operations import Operation
+from hba.operations.drawing import FIXED, SIGN
 from hba.operations.operation import MIXING, SYMMETRY, WALK
 from hba.policy.draw import BatchSample
 from hba.policy.module import Policy
@@ -42,8 +43,8 @@ class Picture(NamedTuple):
 
 
 class Example(NamedTuple):
-    """detail: the share of images or batches, and the largest change if the operation
-    draws its own change.
+    """detail: the share of images or batches, and the largest change if the change of
+    each image is drawn from it.
     """
 
     name: str
@@ -99,6 +100,11 @@ def _for_channels(schedule: Schedule, samples: Samples) -> Schedule:
     return dataclasses.replace(schedule, fill=schedule.fill[: len(samples.images[0])])
 
 
+def _has_strength(operation: Operation) -> bool:
+    """Whether the magnitude of an image is that of the policy, apart from a sign."""
+    return operation.stage == WALK and operation.drawing in (FIXED, SIGN)
+
+
 def _typical_and_strong(
     policy: Policy, operation: Operation, draw: BatchSample, image: Tensor
 ) -> BatchSample:
@@ -124,7 +130,7 @@ def _typical_and_strong(
     change = (policy.replay(before, drawn) - before).abs().mean(dim=(1, 2, 3)).numpy()
     magnitudes = drawn.magnitudes[rows, steps].tolist()
     strength = [
-        operation.strength(one) if operation.stage == WALK else 0.0
+        operation.strength(one) if _has_strength(operation) else 0.0
         for one in magnitudes
     ]
     order = np.lexsort((change, np.array(strength)))
@@ -132,7 +138,7 @@ def _typical_and_strong(
         int(order[int(place * (len(order) - 1))]) for place in (0.5, STRONG)
     )
     # A policy without a spread has one strength, in both directions.
-    is_one = operation.stage == WALK and math.isclose(
+    is_one = _has_strength(operation) and math.isclose(
         strength[typical], strength[strong]
     )
     shown = (
@@ -158,7 +164,7 @@ def _changed(
         note = ""
         if torch.equal((255 * changed).round(), image.float()):
             note = "no change on this image"
-        elif operation.stage == WALK and operation.magnitude_range is not None:
+        elif _has_strength(operation) and operation.magnitude_range is not None:
             note = (
                 f"{operation.unit or 'magnitude'}:"
                 f" {float(chosen.magnitudes[number, step]) + 0.0:.3g}"

@@ -49,8 +49,9 @@ class _Strict(pydantic.BaseModel):
 
 
 class OperationEntry(_Strict):
-    """One operation. identity: the magnitude that changes nothing, which tells the
-    direction of the others.
+    """One operation. drawing: how the magnitude of an image is drawn from that of the
+    policy (hba/operations/drawing.py). identity: the magnitude with which an image does
+    not change, which tells the direction of the others.
 
     interpolation: of an operation that moves pixels; nearest where it is absent.
     function: `module:name` of an operation that is not one of hba's, so that a person
@@ -61,7 +62,7 @@ class OperationEntry(_Strict):
     magnitude_range: Annotated[list[float], Field(min_length=2, max_length=2)] | None
     unit: str | None
     identity: float | None
-    signed: bool
+    drawing: Literal["fixed", "sign", "around", "up to"]
     interpolation: Literal["nearest", "bilinear"] = "nearest"
     function: str | None = None
     stage: Literal["symmetry", "crop", "walk", "photometric", "erasing", "mixing"] = (
@@ -164,7 +165,7 @@ def _operation_entry(operation: Operation) -> dict[str, Any]:
         "magnitude_range": None if ends is None else list(ends),
         "unit": operation.unit,
         "identity": operation.identity,
-        "signed": operation.signed,
+        "drawing": operation.drawing,
     }
     if operation.interpolation == "bilinear":
         entry["interpolation"] = "bilinear"

@@ -156,7 +156,7 @@ def _summarized(schedule: Schedule, values: np.ndarray) -> list[OperationSummary
         shown = None
         if operation.magnitude_range is not None:
             copies = copies_of(rows, operation, "magnitude")
-            nothing = operation.identity
+            nothing = operation.neutral
             magnitude = tuple(copies.mean(axis=1).tolist())
             is_split = (
                 nothing is not None

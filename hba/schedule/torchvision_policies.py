@@ -17,6 +17,7 @@ from torchvision.transforms import (
 
 from hba.errors import ScheduleError
 from hba.operations import OPERATIONS
+from hba.operations.drawing import SIGN
 from hba.schedule.fit import Choice, SubPolicy
 from hba.utils.text import unknown
 
@@ -102,7 +103,7 @@ def _choices(
     magnitude = round(float(magnitudes[number]), DIGITS) / (
         PHOTOGRAPH_SIDE if name.startswith("Translate") else 1
     )
-    if operation.signed or not has_sign:
+    if operation.drawing == SIGN or not has_sign:
         yield Choice(name, chance, magnitude)
     else:
         for change in (magnitude, -magnitude):

@@ -129,11 +129,13 @@ def test_operations_differ_from_pil_s_as_documented() -> None:
         for magnitude in np.linspace(
             *(operation.magnitude_range or (0.0, 0.0)), 5
         ).tolist():
-            for image, signed in itertools.product(
-                pictures(), {magnitude, -magnitude} if operation.signed else {magnitude}
-            ):
+            drawn = {
+                operation.draw_magnitude(magnitude, number) for number in (0.0, 1.0)
+            }
+            for image, signed in itertools.product(pictures(), drawn):
                 color = fill if image.mode == "RGB" else fill[:1]
-                leaf = {**transforms_of(operation, signed, color)[0], "p": 1.0}
+                ends = (signed, signed)
+                leaf = {**transforms_of(operation, ends, color)[0], "p": 1.0}
                 result = albumentations.from_dict(
                     {"__version__": FORMAT, "transform": leaf}
                 )(image=np.array(image))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from exported import module_of, pictures, schedule_of
+from random_inputs import drawn_magnitudes
 from scipy import stats
 from torch import Tensor
 
@@ -102,9 +103,11 @@ def ramp() -> np.ndarray:
 def both(name: str, magnitude: float, n: int = 600) -> tuple[np.ndarray, np.ndarray]:
     """Images (n, H, W, 3) by albumentations, and (2000, H, W, 3) by hba."""
     albumentations = pytest.importorskip("albumentations")
+    operation = STAGED[name]
+    low, high = sorted(operation.draw_magnitude(magnitude, end) for end in (0.0, 1.0))
     leaves = [
         {**transform, "p": 1.0}
-        for transform in transforms_of(STAGED[name], magnitude, (0, 0, 0), SIDE)
+        for transform in transforms_of(operation, (low, high), (0, 0, 0), SIDE)
     ]
     one_of = {"__class_fullname__": "OneOf", "transforms": leaves, "p": 1.0}
     pipeline = seeded(
@@ -113,13 +116,13 @@ def both(name: str, magnitude: float, n: int = 600) -> tuple[np.ndarray, np.ndar
     image = ramp()
     theirs = np.stack([pipeline(image=image)["image"] for _ in range(n)]).astype(float)
     uniforms = torch.rand(
-        2000, STAGED[name].n_uniforms, generator=torch.Generator().manual_seed(0)
+        2000, 1 + operation.n_uniforms, generator=torch.Generator().manual_seed(0)
     )
-    ours = STAGED[name](
+    ours = operation(
         (torch.from_numpy(image).permute(2, 0, 1) / 255).expand(2000, -1, -1, -1),
-        torch.full((2000,), magnitude),
+        drawn_magnitudes(operation, magnitude, uniforms[:, 0]),
         fill=torch.zeros(3),
-        position=uniforms,
+        position=uniforms[:, 1:],
     )
     return theirs, ours.mul(255).permute(0, 2, 3, 1).numpy()
 

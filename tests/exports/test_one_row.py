@@ -1,5 +1,6 @@
 """One row is enough to draw, apply, show, save and export an operation of one's own."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from hba.policy.space import SearchSpace
 from hba.policy.spaces import randaugment, search_space
 from hba.schedule.schedule import Schedule
 
+N_IMAGES = 500
 pytestmark = pytest.mark.usefixtures("registered")
 
 
@@ -73,6 +75,36 @@ def test_each_library_gets_it() -> None:
     torch.testing.assert_close(augmented(policy, pixels, 0), 1 - pixels)
     assert "InvertImg" in hba.export(schedule, "albumentations")
     assert '"function": "own_operations:negative"' in hba.export(schedule, "json")
+
+
+def test_another_use_of_it_draws_its_magnitude_wherever_it_is_played() -> None:
+    """Exponents from U(0.5, 1.5), from the grey of each image."""
+    jitter = dataclasses.replace(
+        GAMMA,
+        name="PowerJitter",
+        magnitude_range=(0.0, 1.0),
+        drawing="around",
+        stage="photometric",
+    )
+    register_operation(jitter)
+    space = SearchSpace((jitter,), count_probabilities=(1.0,))
+    schedule = Schedule(space, np.array([[1.0, 0.5]]))
+    pixels = torch.full((N_IMAGES, 3, 2, 2), 0.5)
+    levels = torch.full((3, 2, 2), 128, dtype=torch.uint8)
+    exported = module_of(hba.export(schedule, "torchvision")).transform()
+    transform = schedule.transform()
+    kornia = module_of(hba.export(schedule, "kornia")).policy()
+    torch.manual_seed(0)
+    for changed in (
+        schedule.policy(0)(pixels),
+        kornia(pixels),
+        torch.stack([transform(levels) for _ in range(N_IMAGES)]) / 255,
+        torch.stack([exported(levels) for _ in range(N_IMAGES)]) / 255,
+    ):
+        exponents = -changed[:, 0, 0, 0].log2()
+        assert exponents.min() == pytest.approx(0.5, abs=0.03)
+        assert exponents.max() == pytest.approx(1.5, abs=0.03)
+        assert exponents.mean() == pytest.approx(1.0, abs=0.06)
 
 
 def test_a_library_that_cannot_express_it_refuses_it_in_one_line() -> None:

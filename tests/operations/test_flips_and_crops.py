@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from random_inputs import seeded
+from random_inputs import drawn_magnitudes, seeded
 from torch import Tensor
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import RandomCrop, functional as TF
 
-from hba.errors import SettingsError
 from hba.operations import STAGED, Operation, on_pil
 from hba.packed import apply_to_all, apply_to_images
 
@@ -63,7 +62,11 @@ def test_batches_packed_images_arrays_and_pil_agree(name: str) -> None:
     strong = (
         None
         if operation.magnitude_range is None
-        else torch.full((batch,), operation.magnitude_range[1])
+        else drawn_magnitudes(
+            operation,
+            operation.magnitude_range[1],
+            torch.rand(batch, generator=seeded(7)),
+        )
     )
     of_floats = operation(before, strong, fill=FILL, position=drawn)
     chosen = torch.zeros(batch, 1, dtype=torch.long)
@@ -98,9 +101,9 @@ def test_a_resized_crop_is_pil_s_resize_of_a_box_in_the_drawn_bounds() -> None:
     operation = STAGED["ResizedCrop"]
     least = 0.3
     drawn = uniforms(operation, N_DRAWS).double()
-    coefficients = operation.function(
-        torch.full((N_DRAWS,), least, dtype=torch.float64), 32, 32, drawn
-    )
+    numbers = torch.rand(N_DRAWS, generator=seeded(6))
+    areas = drawn_magnitudes(operation, least, numbers).double()
+    coefficients = operation.function(areas, 32, 32, drawn)
     across, down, left, top = (coefficients[name] for name in ("a", "e", "c", "f"))
     area = across * down
     ratio = across / down
@@ -115,7 +118,8 @@ def test_a_resized_crop_is_pil_s_resize_of_a_box_in_the_drawn_bounds() -> None:
     assert (left / 32 + across).max() <= 1 + 1e-9
     assert (top / 32 + down).max() <= 1 + 1e-9
     picture = TF.to_pil_image(images(1, 32, 32)[0])
-    result = operation.apply_to_pil(picture, least, (0, 0, 0), tuple(drawn[0].tolist()))
+    first = tuple(drawn[0].tolist())
+    result = operation.apply_to_pil(picture, float(areas[0]), (0, 0, 0), first)
     box = tuple(
         float(edges[0]) for edges in (left, top, left + across * 32, top + down * 32)
     )
@@ -164,13 +168,9 @@ def test_affine_maps_show_torchvision_s_pixels(
     """The same image through many maps: all pixels of its nearest neighbour."""
     (largest, arguments), operation, batch = AFFINE[name], STAGED[name], 60
     before = images(1, height, width)
-    drawn = uniforms(STAGED[name], batch).double()
-    results = operation(
-        before.repeat(batch, 1, 1, 1),
-        torch.full((batch,), largest),
-        fill=FILL,
-        position=drawn,
-    )
+    drawn = torch.rand(batch, generator=seeded(5))
+    magnitudes = drawn_magnitudes(operation, largest, drawn)
+    results = operation(before.repeat(batch, 1, 1, 1), magnitudes, fill=FILL)
     picture = TF.to_pil_image(before[0])
     fill = [round(255 * level) for level in FILL.tolist()]
     for number, image in enumerate(results):
@@ -195,10 +195,10 @@ def test_affine_maps_show_torchvision_s_pixels(
 def test_crops_at_their_identity_change_nothing(name: str) -> None:
     operation = STAGED[name]
     before = images(8)
-    assert operation.identity is not None
+    assert operation.neutral is not None
     result = operation(
         before,
-        torch.full((8,), operation.identity),
+        drawn_magnitudes(operation, operation.neutral, torch.rand(8)),
         fill=FILL,
         position=uniforms(operation, 8),
     )
@@ -223,13 +223,3 @@ def test_an_image_that_is_not_square_is_turned_and_stretched() -> None:
         assert torch.equal(
             turned[0].mul(255).round().byte(), TF.pil_to_tensor(by_pil)
         ), (height, width, at)
-
-
-def test_a_sign_or_an_unknown_stage_is_refused() -> None:
-    function = STAGED["HorizontalFlip"].function
-    for options in (
-        {"stage": "first"},
-        {"stage": "crop", "magnitude_range": (0.0, 1.0), "signed": True},
-    ):
-        with pytest.raises(SettingsError, match="stage"):
-            Operation("Mine", function, **options)

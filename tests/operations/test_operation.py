@@ -12,7 +12,8 @@ from paper_table import PAPER_RANGES
 from torch import Tensor
 
 from hba.errors import SettingsError
-from hba.operations import OPERATIONS, Operation, find_operation
+from hba.operations import OPERATIONS, STAGED, Operation, find_operation
+from hba.operations.drawing import AROUND, SIGN, UP_TO
 from hba.operations.operation import check_images
 
 GEOMETRIC = {"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate"}
@@ -28,7 +29,7 @@ def test_the_table_has_the_operations_and_ranges_of_the_paper() -> None:
     } == PAPER_RANGES
     assert all(operation.name == name for name, operation in OPERATIONS.items())
     assert {
-        name for name, operation in OPERATIONS.items() if operation.signed
+        name for name, operation in OPERATIONS.items() if operation.drawing == SIGN
     } == GEOMETRIC
     assert {
         name
@@ -65,16 +66,23 @@ def test_an_operation_that_contradicts_itself_is_refused() -> None:
             for ends in ((), (1.0,), (0.0, 1.0, 2.0), (0.0, math.inf), (math.nan, 1.0))
         ),
         *(
-            ("Half", {"magnitude_range": ends, "signed": True})
+            ("Half", {"magnitude_range": ends, "identity": 0.0, "drawing": drawing})
             for ends in ((-0.1, 0.3), (0.3, -0.1))
+            for drawing in (SIGN, AROUND)
         ),
         *(
             ("Half", {name: value})
             for name, value in (
                 ("unit", "degrees"),
                 ("identity", 0.0),
-                ("signed", True),
+                ("drawing", SIGN),
+                ("drawing", "twice"),
+                ("stage", "first"),
             )
+        ),
+        *(
+            ("Half", {"magnitude_range": (0.0, 1.0), "drawing": drawing})
+            for drawing in (AROUND, UP_TO)
         ),
         ("Half", {"magnitude_range": (0.0, 1.0), "identity": math.nan}),
     ]
@@ -114,6 +122,8 @@ def test_strength_is_the_distance_from_the_identity() -> None:
         (OPERATIONS["Rotate"].with_range((0.0, 0.0)), 0.0, 0.0),
         (OPERATIONS["Posterize"].with_range((4.0, 0.0)), 4.0, 0.5),
         (OPERATIONS["Rotate"].with_range((20.0, 10.0)), -10.0, 0.5),
+        (STAGED["BrightnessJitter"], 0.3, 0.3),
+        (STAGED["Jpeg"], 55.0, 0.5),
         (half, 0.0, 1.0),
     ):
         assert math.isclose(operation.strength(magnitude), expected, abs_tol=1e-12), (

@@ -18,6 +18,7 @@ from torch import Tensor
 import hba
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation, find_operation, register_operation
+from hba.operations.drawing import SIGN
 from hba.operations.registration import (
     check_known,
     function_path,
@@ -84,7 +85,7 @@ def test_names_that_are_taken_and_functions_without_a_name_are_refused(
     register_operation(GAMMA)
     for other in (
         Operation("Power", gamma, (0.5, 2.0), "power", 1.0),
-        Operation("Rotate", gamma, (0.0, 30.0), "degrees", 0.0, signed=True),
+        Operation("Rotate", gamma, (0.0, 30.0), "degrees", 0.0, drawing=SIGN),
     ):
         with pytest.raises(SettingsError, match=other.name):
             check_known(other)

@@ -55,7 +55,13 @@ def test_results_are_like_the_images_which_stay_as_they_are(
     dtype: torch.dtype,
 ) -> None:
     low, high = operation.magnitude_range or (0.0, 0.0)
-    ends = torch.tensor([low, high, -low, -high] if operation.signed else [low, high])
+    ends = torch.tensor(
+        [
+            operation.draw_magnitude(end, number)
+            for end in (low, high)
+            for number in (0.0, 1.0)
+        ]
+    )
     for n, magnitude in ((3, magnitudes_for(operation, 3, seed)), (len(ends), ends)):
         images = random_images((n, channels, *size), seed, dtype)
         assert_fits(operation, images, magnitude, positions(n, seed))

@@ -13,6 +13,7 @@ from search_steps import space_of
 from torch import Tensor
 
 from hba.errors import SettingsError
+from hba.operations.drawing import SIGN
 from hba.policy.draw import BatchSample, draw_with_trace
 from hba.policy.module import Policy
 from hba.policy.space import SearchSpace
@@ -100,7 +101,9 @@ def test_magnitudes_are_the_slot_s_own_and_signs_are_fair() -> None:
         assert {abs(magnitude) for magnitude in magnitudes[number]} == {expected}
         negative = sum(magnitude < 0 for magnitude in magnitudes[number])
         assert_share(
-            negative, len(magnitudes[number]), 0.5 if slot.operation.signed else 0.0
+            negative,
+            len(magnitudes[number]),
+            0.5 if slot.operation.drawing == SIGN else 0.0,
         )
     pairs = space_of("Rotate", "ShearX", copies=2, count_probabilities=(0.0, 0.0, 1.0))
     signs = (

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, STAGED, Operation, register_operation
+from hba.operations.drawing import DRAWINGS, FIXED, SIGN
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import RECIPE, SPACES, of_row, randaugment, search_space
 from hba.regularization.regularizer import Hyperparameter
@@ -110,7 +111,8 @@ def test_columns_are_named_by_operation_copy_and_kind() -> None:
     )
     columns = space.slot_columns(torch.device("cpu"))
     assert columns.operation.tolist() == [0, 0, 1, 1, 2, 2, -1]
-    assert columns.signed.tolist() == [False, False, True, True, False, False]
+    drawings = [DRAWINGS[index] for index in columns.drawing.tolist()]
+    assert drawings == [FIXED, FIXED, SIGN, SIGN, FIXED, FIXED]
     assert [space.names[i].split(".")[::2] for i in columns.probability.tolist()] == [
         [name, "probability"] for name in ("Invert", "Rotate", "Cutout") for _ in (1, 2)
     ]

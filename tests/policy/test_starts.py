@@ -13,6 +13,7 @@ from torchvision.transforms import InterpolationMode, RandAugment
 
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
+from hba.operations.drawing import SIGN
 from hba.policy.draw import draw_with_trace
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import (
@@ -73,7 +74,7 @@ def test_operations_and_magnitudes_are_those_of_torchvision() -> None:
         magnitude = float(rows[transform.magnitude]) / (
             SIDE if name.startswith("Translate") else 1
         )
-        both_ways = signed and not operation.signed
+        both_ways = signed and operation.drawing != SIGN
         magnitudes = [1 + magnitude, 1 - magnitude] if both_ways else [magnitude] * 2
         assert [start[f"{name}.{copy}.magnitude"] for copy in (1, 2)] == pytest.approx(
             magnitudes, rel=1e-3

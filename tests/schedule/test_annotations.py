@@ -86,7 +86,7 @@ def test_flips_turns_and_crops_move_annotations_as_torchvision_does() -> None:
     places from the centre of a pixel.
     """
     height, width = SIZE
-    crop = OpSample(STAGED["ResizedCrop"], 0.25, (1.0, 0.5, 0.5, 0.5))
+    crop = OpSample(STAGED["ResizedCrop"], 0.25, (0.5, 0.5, 0.5))
     references: list[tuple[OpSample, Callable[[Any], Any]]] = [
         (OpSample(STAGED["HorizontalFlip"], 0.0, ()), TF.horizontal_flip),
         (OpSample(STAGED["VerticalFlip"], 0.0, ()), TF.vertical_flip),
@@ -95,7 +95,7 @@ def test_flips_turns_and_crops_move_annotations_as_torchvision_does() -> None:
             lambda image: TF.rotate(image, 180),
         ),
         (
-            OpSample(STAGED["Zoom"], 0.5, (0.9975,)),
+            OpSample(STAGED["Zoom"], 1.4975, ()),
             lambda image: TF.affine(image, 0.0, [0, 0], 1.4975, [0.0, 0.0]),
         ),
         (

@@ -139,7 +139,7 @@ BROKEN: list[tuple[str, tuple[str | int, ...], Any, str]] = [
     ("count", ("space", "searches_count"), MISSING, "space.searches_count is missing"),
     ("count", ("spread",), MISSING, "spread is missing"),
     ("count", ("epochs",), 3, "epochs is 3, but values has 2 rows"),
-    ("count", (*FIRST, "signed"), MISSING, "space.operations[0].signed is missing"),
+    ("count", (*FIRST, "drawing"), MISSING, "space.operations[0].drawing is missing"),
     ("count", ("values", 1), [0.5, 12.0], "policy.json cannot be read"),
     ("count", ("values", 1, 1), 30.01, "values[1][1] (Rotate.1.magnitude)"),
     (
@@ -155,7 +155,7 @@ BROKEN: list[tuple[str, tuple[str | int, ...], Any, str]] = [
         [0.0, 20.0],
         "values[1][1] (Rotate.1.magnitude) must lie in [0, 20]",
     ),
-    ("count", (*FIRST, "signed"), False, "operation Rotate must be like"),
+    ("count", (*FIRST, "drawing"), "fixed", "operation Rotate must be like"),
     (
         "count",
         ("space", "operations", 1, "interpolation"),

@@ -18,6 +18,7 @@ from hba.data import LabelledImages
 from hba.errors import ScheduleError
 from hba.exports import TARGETS
 from hba.operations import OPERATIONS, STAGED
+from hba.operations.drawing import SIGN
 from hba.operations.erasing import ASPECTS, SMALLEST_SHARE
 from hba.operations.geometric import CROP_RATIO
 from hba.policy.draw import applied, poisson_binomial
@@ -148,7 +149,7 @@ def test_magnitudes_are_as_far_from_the_policy_as_stated(name: str) -> None:
     for operation, drawn in magnitudes_of(schedule, 5 * N_IMAGES).items():
         if operation not in weights or not len(drawn):
             continue
-        if OPERATIONS[operation].signed:
+        if OPERATIONS[operation].drawing == SIGN:
             assert (drawn < 0).double().mean() == pytest.approx(
                 0.5, abs=3 / len(drawn) ** 0.5
             )

@@ -98,7 +98,7 @@ def test_a_draw_gives_the_same_image(form: str) -> None:
     transform = schedule.transform()
     image = noise(3, 14, 18)
     n_changed = 0
-    for seed in range(60):
+    for seed in range(100, 160):
         torch.manual_seed(seed)
         result = levels_of(transform(FORMS[form](image)))
         expected = evaluated(schedule, image[None], seed)[0].double() * 255
