@@ -81,7 +81,7 @@ def show(schedule: str, out: Path | None, as_json: bool) -> None:
         out = out or (
             path.with_suffix(".png") if path.exists() else Path(f"{schedule}.png")
         )
-        if loaded.space.operations:
+        if used_operations(loaded):
             _print_operations(schedule, loaded)
         print_findings(loaded, policy=False)
     if out is not None:

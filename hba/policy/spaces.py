@@ -314,9 +314,16 @@ def of_row(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
     row: the values in natural units. A value outside a range of this space starts at
     the nearest end. If the policy has fewer copies of an operation, they are repeated.
     Operations that it lacks, and a higher K, start as in randaugment; regularizers
-    start at their initial values. Raises SettingsError if the policy shares no
-    operation with the space, or no regularizer if the space has no operations.
+    start at their initial values. If all probabilities of the policy are 0, it augments
+    nothing, and those of all operations start at 0. Raises SettingsError if any other
+    policy shares no operation with the space, or no regularizer if the space has no
+    operations.
     """
+    probabilities = [
+        value for name, value in row.items() if name.endswith(".probability")
+    ]
+    if space.operations and probabilities and not any(probabilities):
+        return _start(space, row, least_probability=0.0)
     wanted = {
         f"{space.prefixes(one)[0]}.probability": one.name for one in space.operations
     }
@@ -329,14 +336,20 @@ def of_row(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
     return _start(space, row)
 
 
-def _start(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
+def _start(
+    space: SearchSpace,
+    row: Mapping[str, float],
+    least_probability: float = LEAST_PROBABILITY,
+) -> Tensor:
     """Logits (n,) of values that may be incomplete, kept away from the ends of ranges,
     where the gradient vanishes.
+
+    least_probability: of operations that are not in the row, and of a higher K.
     """
     import torch
 
     values = torch.tensor(
-        [row.get(name, LEAST_PROBABILITY) for name in space.names], dtype=torch.float64
+        [row.get(name, least_probability) for name in space.names], dtype=torch.float64
     )
     for slot in space.slots:
         name = slot.operation.name
@@ -346,7 +359,7 @@ def _start(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
                 f"{name}.{one}.probability" in row for one in range(1, space.copies + 1)
             )
             source = f"{name}.{slot.copy % n_copies + 1 if n_copies else 0}"
-        values[slot.probability] = row.get(f"{source}.probability", LEAST_PROBABILITY)
+        values[slot.probability] = row.get(f"{source}.probability", least_probability)
         if slot.magnitude is not None:
             values[slot.magnitude] = row.get(
                 f"{source}.magnitude", _magnitude(slot.operation, slot.copy)

@@ -24,7 +24,7 @@ from hba.regularization.groups import DROPOUT, WEIGHT_DECAY, check_dropouts
 from hba.schedule.library import load_policy
 from hba.schedule.recipes import RECIPE, RECIPES, of_torchvision
 from hba.schedule.schedule import Schedule
-from hba.schedule.summary import start_logits, task_of_schedule
+from hba.schedule.summary import start_logits, task_of_schedule, used_operations
 from hba.tasks import ImageTask
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.custom_network import CustomNetwork
@@ -154,10 +154,7 @@ def _of_schedule(change: Callable[[Schedule], Schedule]) -> Make:
 
     def made(schedule: Schedule, config: EvaluationConfig) -> Made:
         changed = change(schedule)
-        columns = changed.space.probability_columns(torch.device("cpu")).numpy()
-        is_nothing = (
-            RECIPE in changed.provenance and not changed.values[:, columns].any()
-        )
+        is_nothing = RECIPE in changed.provenance and not used_operations(changed)
         return config, ScheduleAugmentation(None if is_nothing else changed)
 
     return made

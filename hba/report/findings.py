@@ -21,6 +21,7 @@ from hba.schedule.summary import (
     summarize,
     summarize_regularizers,
     task_of_schedule,
+    used_operations,
 )
 from hba.utils.text import counted, percent
 
@@ -147,6 +148,8 @@ def reach_line(schedule: Schedule, epoch: int) -> str:
     """Sentences on how many operations an image gets in an epoch (from 0), and on the
     share of mixed batches.
     """
+    if not used_operations(schedule):
+        return "The policy augments nothing: the probabilities of all operations are 0."
     space = schedule.space
     shares, numbers = reach(schedule, epoch)
     mean = sum(number * share for number, share in enumerate(numbers))

@@ -65,9 +65,9 @@ class Panel(NamedTuple):
 def panels(schedule: Schedule) -> list[Panel]:
     """The panels of a schedule, in the order of its columns.
 
-    Each operation in use has one: probability (left axis) and magnitude in its unit
-    (right axis), a line for each copy, with bands of one spread of logits on each side.
-    Regularizers come last, in natural units.
+    Each operation in use has one, or each if none is: probability (left axis) and
+    magnitude in its unit (right axis), a line for each copy, with bands of one spread
+    of logits on each side. Regularizers come last, in natural units.
     """
     epochs = spaced(schedule.epochs, MOST_POINTS)
     rows = dataclasses.replace(
@@ -76,7 +76,7 @@ def panels(schedule: Schedule) -> list[Panel]:
     x = np.array(epochs) + 1
     bands = band(rows) if rows.spread.any() else ()
     drawn_panels = []
-    for operation in used_operations(schedule):
+    for operation in used_operations(schedule) or schedule.space.operations:
         ends = [
             (
                 "probability",

@@ -103,14 +103,14 @@ def copies_of(schedule: Schedule, operation: Operation, quantity: str) -> np.nda
 
 
 def used_operations(schedule: Schedule) -> list[Operation]:
-    """The operations that are applied in some epoch; all if none is."""
-    operations = schedule.space.operations
-    used = [
+    """The operations that are applied in some epoch; empty if the policy augments
+    nothing.
+    """
+    return [
         operation
-        for operation in operations
+        for operation in schedule.space.operations
         if copies_of(schedule, operation, "probability").any()
     ]
-    return used or [*operations]
 
 
 def band(schedule: Schedule) -> tuple[Schedule, Schedule]:

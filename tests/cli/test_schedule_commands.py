@@ -72,6 +72,12 @@ def test_show_prints_and_draws_a_schedule() -> None:
     assert any("12.50 % after epoch 2" in line for line in lines)
 
 
+def test_show_tells_that_a_policy_augments_nothing() -> None:
+    lines = said("show", "none")
+    assert "The policy augments nothing" in lines[0]
+    assert not any("HorizontalFlip" in line for line in lines)
+
+
 def test_show_as_json_has_the_numbers_and_draws_only_where_asked(
     drawn: list[Path],
 ) -> None:

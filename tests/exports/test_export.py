@@ -43,6 +43,12 @@ def test_recipes_are_exported_exactly(name: str) -> None:
     assert pipeline["transform"]["__class_fullname__"] == "Compose"
 
 
+def test_a_policy_that_augments_nothing_is_the_shortest_file() -> None:
+    for to in TARGETS:
+        lengths = {name: len(hba.export(name, to)) for name in RECIPES}
+        assert min(lengths, key=lengths.__getitem__) == "none"
+
+
 def test_an_unknown_target_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(SettingsError, match="did you mean torchvision"):
         hba.export("digits", "torchvison")

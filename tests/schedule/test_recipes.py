@@ -14,14 +14,16 @@ from random_inputs import seeded
 from torch import Tensor
 
 import hba
+from hba.algorithms.algorithm import first_row
 from hba.data import LabelledImages
 from hba.errors import ScheduleError
 from hba.exports import TARGETS
-from hba.operations import OPERATIONS, STAGED
+from hba.operations import OPERATIONS
 from hba.operations.drawing import SIGN
 from hba.operations.erasing import ASPECTS, SMALLEST_SHARE
 from hba.operations.geometric import CROP_RATIO
 from hba.policy.draw import applied, poisson_binomial
+from hba.policy.spaces import SPACES, of_row
 from hba.policy_evaluation.baselines import named_rows
 from hba.schedule.fit import SubPolicy
 from hba.schedule.mixing import Mixing
@@ -330,14 +332,22 @@ def test_recipes_are_schedules_by_name(tmp_path: Path) -> None:
             hba.load_policy(wrong)
 
 
-def test_none_changes_nothing_and_begins_searches_of_every_space() -> None:
+def test_none_changes_nothing() -> None:
     schedule = hba.load_policy("none")
-    assert {operation.name for operation in schedule.space.operations} == {
-        *OPERATIONS,
-        *STAGED,
-    }
     images = torch.rand(50, 3, 8, 8)
+    levels = (255 * images).byte()
     assert torch.equal(schedule.policy(0)(images), images)
+    transform = schedule.transform()
+    assert all(torch.equal(transform(image), image) for image in levels)
+
+
+def test_none_begins_searches_of_every_space_near_no_augmentation() -> None:
+    row = first_row(hba.load_policy("none"))
+    for space in SPACES.values():
+        if space.always:
+            continue
+        start = space.decode(of_row(space, row))
+        assert (start[space.probability_columns(start.device)] < 0.05).all()
 
 
 def test_a_recipe_takes_the_mean_training_colour_unless_it_was_given_another() -> None:

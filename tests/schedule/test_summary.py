@@ -119,7 +119,7 @@ def test_strength_is_how_far_a_magnitude_is_from_doing_nothing() -> None:
 def test_an_operation_of_any_epoch_is_used() -> None:
     space = SearchSpace()
     values = np.tile([low for low, _ in space.ranges], (5, 1))
-    assert len(used_operations(Schedule(space, values))) == len(OPERATIONS), "none is"
+    assert used_operations(Schedule(space, values)) == []
     values[1, space.names.index("Rotate.2.probability")] = 0.1
     assert [
         operation.name for operation in used_operations(Schedule(space, values))
