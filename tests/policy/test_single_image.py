@@ -13,6 +13,7 @@ from torchvision.transforms.v2 import functional as TF
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, STAGED, Operation
 from hba.operations.apply import color_for, fill_for
+from hba.operations.drawing import FIXED, SIGN
 from hba.operations.on_pil import apply_to_pil
 from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
 from hba.policy.player import OpSample, draw_for_one
@@ -101,8 +102,9 @@ def on_pil(
 def test_one_image_draws_what_a_batch_of_one_draws(
     space: SearchSpace, is_spread: bool
 ) -> None:
-    """With a spread, of which a third of the columns has none, magnitudes are as near
-    as single precision allows.
+    """Magnitudes are as near as single precision allows.
+
+    With a spread, of which a third of the columns has none, they move from the row.
     """
     n_operations = set()
     moved = 0
@@ -122,7 +124,7 @@ def test_one_image_draws_what_a_batch_of_one_draws(
         for step, position in zip(drawn, positions, strict=True):
             assert step.position == tuple(position[: len(step.position)])
         magnitudes = sample.magnitudes[0][fired].tolist()
-        precision = 1e-4 if is_spread else 0.0
+        precision = 1e-4 if is_spread else 1e-6
         assert [step.magnitude for step in drawn] == pytest.approx(
             magnitudes, rel=precision, abs=precision
         )
@@ -132,11 +134,12 @@ def test_one_image_draws_what_a_batch_of_one_draws(
         ]
         moved += sum(
             abs(abs(a) - abs(b)) > 0.01 * abs(b)
-            for a, b in zip(bare, magnitudes, strict=True)
+            for slot, a, b in zip(slots, bare, magnitudes, strict=True)
+            if slot.operation.drawing in (FIXED, SIGN)
         )
         n_operations.add(len(slots))
     assert n_operations == set(range(len(space.steps) + 1))
-    assert moved > 50 if is_spread else moved == 0
+    assert moved > 10 if is_spread else moved == 0
 
 
 @pytest.mark.parametrize("mode", ["L", "RGB"])

@@ -147,7 +147,7 @@ def recording() -> Iterator[list[tuple[StepGraphs, list[Any]]]]:
         yield recordings
 
 
-@pytest.mark.usefixtures("fixed_shapes")
+@pytest.mark.usefixtures("fixed_shapes", "double_precision")
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 def test_recorded_steps_do_what_eager_ones_do_while_policy_and_learning_rate_change(
     optimizer: str,
@@ -196,7 +196,7 @@ def test_recorded_steps_do_what_eager_ones_do_while_policy_and_learning_rate_cha
         recorded = train_once()
     n_steps = EPOCHS * N_TRAIN // 8
     assert recordings[0][0].counts == StepCounts(n_steps - EAGER_RUNS, EAGER_RUNS)
-    # A learning rate is rounded to a float32 in a tensor.
+    # A learning rate is rounded in a tensor.
     assert [epoch.loss for epoch in recorded.epochs] == pytest.approx(
         [epoch.loss for epoch in eager.epochs], rel=1e-5
     )
