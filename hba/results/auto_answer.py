@@ -88,9 +88,11 @@ def _on_few_epochs(record: Mapping[str, Any]) -> str:
     epochs = settings.get("epochs", LEAST_EPOCHS)
     if epochs >= LEAST_EPOCHS or "pretrained" in settings:
         return ""
+    seconds = record["budget_seconds"] * LEAST_EPOCHS / epochs
     return (
-        f"Trainings of {counted(epochs, 'epoch')} favor little augmentation: a new run "
-        "with a longer --budget may change the answer."
+        f"Trainings of {counted(epochs, 'epoch')} favor little augmentation: a new run"
+        f" with --budget {math.ceil(seconds / 60)}m, for {LEAST_EPOCHS} epochs, may"
+        " change the answer."
     )
 
 
