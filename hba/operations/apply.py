@@ -136,10 +136,14 @@ def maps_of_steps(
     coefficients = identity_coefficients(magnitude)
     for index, operation in enumerate(operations):
         if operation.interpolation:
-            found = coefficients_of(operation, magnitude, positions, height, width)
+            of_operation = coefficients_of(
+                operation, magnitude, positions, height, width
+            )
             coefficients |= {
-                name: torch.where(gets[..., index], found[name], coefficients[name])
-                for name in found
+                name: torch.where(
+                    gets[..., index], of_operation[name], coefficients[name]
+                )
+                for name in of_operation
             }
     return Maps.of(coefficients)
 

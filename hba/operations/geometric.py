@@ -85,8 +85,8 @@ def affine_maps(
     positions (N, n_uniforms).
     """
     magnitude = magnitude.double()
-    found = coefficients_of(operation, magnitude, position, height, width)
-    return Maps.of({**identity_coefficients(magnitude), **found})
+    coefficients = coefficients_of(operation, magnitude, position, height, width)
+    return Maps.of({**identity_coefficients(magnitude), **coefficients})
 
 
 def identity_coefficients(like: Tensor) -> dict[str, Tensor]:
@@ -94,8 +94,8 @@ def identity_coefficients(like: Tensor) -> dict[str, Tensor]:
     place.
     """
     return {
-        name: one.expand_as(like)
-        for name, one in zip("abcdef", identity_map(like.device), strict=True)
+        name: coefficient.expand_as(like)
+        for name, coefficient in zip("abcdef", identity_map(like.device), strict=True)
     }
 
 

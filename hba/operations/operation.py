@@ -155,15 +155,17 @@ class Operation(ImageOperation):
             if position is None
             else position
         )
-        for what, given, shape in self.arguments(
+        for what, argument, shape in self.arguments(
             ("one magnitude per image", magnitude, (batch,)),
             ("a fill color", fill, (channels,)),
             ("random numbers per image", position, (batch, self.n_uniforms)),
         ):
-            if not isinstance(given, Tensor) or given.shape != shape:
-                found = tuple(given.shape) if isinstance(given, Tensor) else given
+            if not isinstance(argument, Tensor) or argument.shape != shape:
+                given_shape = (
+                    tuple(argument.shape) if isinstance(argument, Tensor) else argument
+                )
                 raise SettingsError(
-                    f"{self.name} needs {what}, shape {shape}, got {found}"
+                    f"{self.name} needs {what}, shape {shape}, got {given_shape}"
                 )
         return (
             self.compute(images, magnitude, fill, position)
@@ -237,11 +239,13 @@ def check_channels(operations: Iterable[Operation], n_channels: int) -> None:
     """
     if n_channels in COMMON_CHANNELS:
         return
-    given = tuple(operations)
-    undefined = [operation.name for operation in given if not operation.any_channels]
+    all_operations = tuple(operations)
+    undefined = [
+        operation.name for operation in all_operations if not operation.any_channels
+    ]
     if undefined:
         usable = ",".join(
-            operation.name for operation in given if operation.any_channels
+            operation.name for operation in all_operations if operation.any_channels
         )
         remedy = f"; choose the others by --operations {usable}" if usable else ""
         rule = "must get images of 1 (grey) or 3 (red, green, blue) channels"

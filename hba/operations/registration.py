@@ -58,14 +58,14 @@ def find_operation(name: str) -> Operation:
     """The operation with exactly this name, hba's or registered. Raises SettingsError
     if there is none.
     """
-    known = {**OPERATIONS, **STAGED, **_registered}
-    if name not in known:
+    all_operations = {**OPERATIONS, **STAGED, **_registered}
+    if name not in all_operations:
         remedy = (
             "Register your own first (hba.register_operation; commands:"
             " --operations-file FILE.py)"
         )
-        raise SettingsError(f"{unknown('operation', name, known)}. {remedy}")
-    return known[name]
+        raise SettingsError(f"{unknown('operation', name, all_operations)}. {remedy}")
+    return all_operations[name]
 
 
 def function_path(operation: Operation) -> str | None:
@@ -89,8 +89,8 @@ def _path(operation: Operation) -> str:
 
 def check_known(operation: Operation) -> None:
     """Raise SettingsError if a schedule file with this operation could not be read."""
-    known = find_operation(operation.name)
-    alike = dataclasses.replace(known, magnitude_range=operation.magnitude_range)
+    registered = find_operation(operation.name)
+    alike = dataclasses.replace(registered, magnitude_range=operation.magnitude_range)
     # The range and the interpolation may differ.
     if operation != (
         alike.with_interpolation(operation.interpolation)
@@ -117,14 +117,14 @@ def _try_out(operation: Operation) -> None:
         operation.draw_magnitude(end, number) for end in ends for number in (1.0, 0.0)
     ]
     for magnitude in dict.fromkeys(drawn):
-        given = images.clone()
+        images_before = images.clone()
         magnitudes = (
             None
             if operation.magnitude_range is None
             else torch.full(TRIED_SHAPE[:1], magnitude)
         )
         try:
-            result = operation(given, magnitudes)
+            result = operation(images_before, magnitudes)
         except Exception as error:  # A user's function may raise anything.
             raise SettingsError(
                 f"{operation.name} fails on images {TRIED_SHAPE}: {_in_words(error)}"
@@ -132,16 +132,16 @@ def _try_out(operation: Operation) -> None:
         is_alike = isinstance(result, torch.Tensor) and (
             result.shape,
             result.dtype,
-        ) == (given.shape, given.dtype)
+        ) == (images_before.shape, images_before.dtype)
         is_inside = is_alike and bool(
             ((result >= -ROUNDING) & (result <= 1 + ROUNDING)).all()
         )
-        if not is_inside or not torch.equal(given, images):
-            found = (
+        if not is_inside or not torch.equal(images_before, images):
+            results = (
                 f"{type(result).__name__} {getattr(result, 'dtype', '')}"
                 f" {tuple(getattr(result, 'shape', ()))}"
             )
-            found += (
+            results += (
                 f" in [{result.min():g}, {result.max():g}] at magnitude {magnitude:g}"
                 if is_alike
                 else ""
@@ -151,7 +151,7 @@ def _try_out(operation: Operation) -> None:
                 " 1], and not change its input"
             )
             raise SettingsError(
-                f"{operation.name} must {rule}, got {found}; use .clamp(0, 1) against"
+                f"{operation.name} must {rule}, got {results}; use .clamp(0, 1) against"
                 " other values"
             )
 
@@ -175,9 +175,9 @@ def load_operations_file(path: Path) -> None:
         if sys.modules.get(path.stem) is module:
             del sys.modules[path.stem]
         lines = [
-            one.lineno
-            for one in traceback.extract_tb(error.__traceback__)
-            if Path(one.filename) == path
+            frame.lineno
+            for frame in traceback.extract_tb(error.__traceback__)
+            if Path(frame.filename) == path
         ]
         raise SettingsError(
             f"{path} failed:"

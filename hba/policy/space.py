@@ -236,7 +236,7 @@ class SearchSpace:
     @functools.cached_property
     def drawings(self) -> tuple[str, ...]:
         """How the operations draw magnitudes, without FIXED."""
-        used = {one.drawing for one in self.operations} - {FIXED}
+        used = {operation.drawing for operation in self.operations} - {FIXED}
         return tuple(drawing for drawing in DRAWINGS if drawing in used)
 
     @functools.cached_property

@@ -130,8 +130,10 @@ def search_space(
         raise SettingsError(unknown("search space", name, SPACES))
     space = SPACES[name]
     chosen = _chosen(space, [ALL] if operations is None else list(operations))
-    for one, magnitudes in (ranges or {}).items():
-        chosen[one] = _ranged(_named(one, chosen, "ranges"), magnitudes)
+    for operation_name, magnitudes in (ranges or {}).items():
+        chosen[operation_name] = _ranged(
+            _named(operation_name, chosen, "ranges"), magnitudes
+        )
     n_slots = space.copies * sum(
         operation.stage == WALK for operation in chosen.values()
     )
@@ -140,11 +142,11 @@ def search_space(
         # The largest possible number gets the probability of all larger ones.
         most = min(n_slots, len(SEARCHED_COUNT) - 1)
         count = (*SEARCHED_COUNT[:most], sum(SEARCHED_COUNT[most:]))
-    found = tuple(
+    operations_of_space = tuple(
         operation.with_interpolation(interpolation) for operation in chosen.values()
     )
     return SearchSpace(
-        found,
+        operations_of_space,
         space.copies,
         count,
         searches_count and n_slots > 0,
@@ -158,35 +160,38 @@ def _chosen(space: SearchSpace, names: list[str]) -> dict[str, Operation]:
     it starts from all operations.
     """
     # A registered operation replaces an operation outside the walk that has its name.
-    own = {
-        one.name: one if one.stage == WALK else find_operation(one.name)
-        for one in space.operations
+    of_space = {
+        operation.name: operation
+        if operation.stage == WALK
+        else find_operation(operation.name)
+        for operation in space.operations
     }
-    found: dict[str, Operation] = {}
+    chosen: dict[str, Operation] = {}
     for name in [ALL, *names] if names and names[0].startswith("-") else names:
         # Look up names to leave out too, so that the error for an unknown name says so.
-        known = (
-            own.values()
+        named = (
+            of_space.values()
             if name == ALL
-            else [own.get(name) or find_operation(name.removeprefix("-"))]
+            else [of_space.get(name) or find_operation(name.removeprefix("-"))]
         )
-        for one in () if name.startswith("-") else known:
-            if one.name in found:
+        for operation in () if name.startswith("-") else named:
+            if operation.name in chosen:
                 raise SettingsError(
-                    f"operations must name each operation once, got {one.name} twice"
+                    f"operations must name each operation once, got {operation.name}"
+                    " twice"
                 )
-            found[one.name] = one
+            chosen[operation.name] = operation
     for name in (name.removeprefix("-") for name in names if name.startswith("-")):
-        if found.pop(name, None) is None:
+        if chosen.pop(name, None) is None:
             raise SettingsError(
                 f"operations must contain what they leave out, got -{name}; omit it"
             )
-    if not found:
+    if not chosen:
         raise SettingsError(
             "operations must be at least one, got none from"
             f" {','.join(names) or 'an empty list'}"
         )
-    return found
+    return chosen
 
 
 def _named(name: str, operations: Mapping[str, Operation], setting: str) -> Operation:
@@ -205,14 +210,14 @@ def _ranged(operation: Operation, magnitudes: tuple[float, float]) -> Operation:
     On the walk, magnitudes may be larger than in hba's spaces. Others are largest
     changes, and shares.
     """
-    own = operation.magnitude_range
-    if own is None:
+    usual_range = operation.magnitude_range
+    if usual_range is None:
         raise SettingsError(
             f"ranges must name operations with a magnitude, but {operation.name} has"
             " none"
         )
-    least = min(0.0, *own) if operation.stage == WALK else min(own)
-    most = max(own)
+    least = min(0.0, *usual_range) if operation.stage == WALK else min(usual_range)
+    most = max(usual_range)
     if not all(
         least <= end <= (math.inf if operation.stage == WALK else most)
         for end in magnitudes
@@ -241,30 +246,32 @@ def started(
     """
     logits = logits.clone()
     names = space.names
-    operations = {one.name: one for one in space.operations}
+    operations = {operation.name: operation for operation in space.operations}
     for key, value in (start or {}).items():
-        name, _, kind = key.partition(".")
-        kind = kind or "probability"
+        name, _, quantity = key.partition(".")
+        quantity = quantity or "probability"
         operation = _named(name, operations, "start")
         columns = [
             names.index(column)
-            for one in space.prefixes(operation)
-            if (column := f"{one}.{kind}") in names
+            for prefix in space.prefixes(operation)
+            if (column := f"{prefix}.{quantity}") in names
         ]
         if not columns:
-            known = (
+            quantities = (
                 "probability"
                 if operation.magnitude_range is None
                 else "probability and magnitude"
             )
             raise SettingsError(
-                f"start must name values of an operation; {name} has {known}, got {key}"
+                f"start must name values of an operation; {name} has {quantities},"
+                f" got {key}"
             )
         first, last = space.ranges[columns[0]]
         low, high = sorted((first, last))
         if not low <= value <= high:
             raise SettingsError(
-                f"start of {name}.{kind} must lie in [{low:g}, {high:g}], got {value:g}"
+                f"start of {name}.{quantity} must lie in [{low:g}, {high:g}], got"
+                f" {value:g}"
             )
         place = (value - first) / (last - first) if low < high else 0.5
         # Stay away from the ends, where the gradient vanishes.
@@ -324,14 +331,15 @@ def of_row(space: SearchSpace, row: Mapping[str, float]) -> Tensor:
     ]
     if space.operations and probabilities and not any(probabilities):
         return _start(space, row, least_probability=0.0)
-    wanted = {
-        f"{space.prefixes(one)[0]}.probability": one.name for one in space.operations
+    possible = {
+        f"{space.prefixes(member)[0]}.probability": member.name
+        for member in space.operations
     }
-    wanted = wanted or {one.name: one.name for one in space.regularizers}
-    if wanted.keys().isdisjoint(row):
+    possible = possible or {member.name: member.name for member in space.regularizers}
+    if possible.keys().isdisjoint(row):
         raise SettingsError(
             "init_from must be a schedule with at least one of"
-            f" {', '.join(wanted.values())}"
+            f" {', '.join(possible.values())}"
         )
     return _start(space, row)
 
@@ -356,7 +364,8 @@ def _start(
         source = slot.prefix
         if slot.operation.stage == WALK:
             n_copies = sum(
-                f"{name}.{one}.probability" in row for one in range(1, space.copies + 1)
+                f"{name}.{number}.probability" in row
+                for number in range(1, space.copies + 1)
             )
             source = f"{name}.{slot.copy % n_copies + 1 if n_copies else 0}"
         values[slot.probability] = row.get(f"{source}.probability", least_probability)
@@ -364,8 +373,8 @@ def _start(
             values[slot.magnitude] = row.get(
                 f"{source}.magnitude", _magnitude(slot.operation, slot.copy)
             )
-    for column, one in enumerate(space.regularizers, space.n_of_policy):
-        values[column] = row.get(one.name, one.initial)
+    for column, regularizer in enumerate(space.regularizers, space.n_of_policy):
+        values[column] = row.get(regularizer.name, regularizer.initial)
     low, high = space.bounds(values.dtype, values.device)
     most = torch.full_like(values, LARGEST_LOGIT)
     most[space.n_of_policy :] = LARGEST_OF_REGULARIZER

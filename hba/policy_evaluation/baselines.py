@@ -372,17 +372,17 @@ def try_out(augmentation: Augmentation, train: Images, epochs: int) -> None:
     with default_generators(train.device):
         functions = copy.deepcopy(augmentation).by_epoch(epochs, train)
         for function in (*functions[:1], *functions[-1:]):
-            found: Any = function(
+            result: Any = function(
                 images, torch.Generator(exact_device(train.device)).manual_seed(0)
             )
-            is_batch = isinstance(found, torch.Tensor) and (
-                found.shape,
-                found.dtype,
+            is_batch = isinstance(result, torch.Tensor) and (
+                result.shape,
+                result.dtype,
             ) == (before.shape, before.dtype)
             if not (
                 is_batch
                 and torch.equal(images, before)
-                and bool(((found >= 0) & (found <= 1)).all())
+                and bool(((result >= 0) & (result <= 1)).all())
             ):
                 raise SettingsError(
                     f"{type(augmentation).__name__} must return new images,"

@@ -141,12 +141,12 @@ class TensorBoardLogger(EvaluationCallback):
         of_epochs = [
             ("train", measured, epoch) for epoch, measured in enumerate(epochs, start=1)
         ]
-        for part, measured, epoch in (*of_epochs, ("test", test, len(epochs))):
+        for phase, measured, epoch in (*of_epochs, ("test", test, len(epochs))):
             values = {"loss": measured.loss, "error_percent": measured.error_percent}
             if measured.confusion is not None:
                 values["balanced_accuracy_percent"] = (
                     measured.confusion.balanced_accuracy_percent
                 )
             for tag, value in values.items():
-                writer.add_scalar(f"evaluation/{part}_{tag}", value, epoch)
+                writer.add_scalar(f"evaluation/{phase}_{tag}", value, epoch)
         writer.close()

@@ -38,7 +38,7 @@ def leakage_reports(
     reports = []
     for row, schedule in rows.items():
         count = _count(schedule, config, data, in_memory)
-        known: Any = (
+        counts: Any = (
             {}
             if count is None
             else {
@@ -46,7 +46,7 @@ def leakage_reports(
                 "seen_is_estimate": count.is_estimate,
             }
         )
-        report = LeakageReport(row=row, test_images=data.n_test, **known)
+        report = LeakageReport(row=row, test_images=data.n_test, **counts)
         if report.warning and not allow_seen:
             raise SettingsError(
                 f"{report.warning}; test on images that it left out (same data, classes"

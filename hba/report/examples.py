@@ -64,9 +64,16 @@ def operation_examples(
     policy = schedule.without_regularizers().policy(schedule.epochs - 1)
     draw = policy.draw(N_DRAWN, torch.Generator().manual_seed(0))
     shares = reach(schedule, schedule.epochs - 1).shares
-    used = [one for one in schedule.space.operations if shares[one.name] > LEAST_SHARE]
+    used = [
+        operation
+        for operation in schedule.space.operations
+        if shares[operation.name] > LEAST_SHARE
+    ]
     for place, operation in enumerate(
-        sorted(used, key=lambda one: (one.stage == MIXING, -shares[one.name]))
+        sorted(
+            used,
+            key=lambda operation: (operation.stage == MIXING, -shares[operation.name]),
+        )
     ):
         number = place % len(large.images)
         largest = ""
@@ -79,16 +86,16 @@ def operation_examples(
                 f" {copies_of(schedule, operation, 'magnitude')[-1].mean():.3g}"
             )
         if operation.stage == MIXING:
-            things = "batches"
+            noun = "batches"
             changed = _mixed(schedule, operation, large, number)
         else:
             chosen = _typical_and_strong(
                 policy, operation, draw, samples.images[number]
             )
-            things = "images"
+            noun = "images"
             changed = _changed(policy, operation, chosen, large.images[number])
         if changed:
-            detail = f"{100 * shares[operation.name]:.0f} % of the {things}{largest}"
+            detail = f"{100 * shares[operation.name]:.0f} % of the {noun}{largest}"
             pictures = (Picture("original", large.images[number] / 255), *changed)
             yield Example(operation.name, detail, large.class_names[number], pictures)
 
@@ -130,8 +137,8 @@ def _typical_and_strong(
     change = (policy.replay(before, drawn) - before).abs().mean(dim=(1, 2, 3)).numpy()
     magnitudes = drawn.magnitudes[rows, steps].tolist()
     strength = [
-        operation.strength(one) if _has_strength(operation) else 0.0
-        for one in magnitudes
+        operation.strength(magnitude) if _has_strength(operation) else 0.0
+        for magnitude in magnitudes
     ]
     order = np.lexsort((change, np.array(strength)))
     typical, strong = (
@@ -158,7 +165,7 @@ def _changed(
         *policy.replay((image.float() / 255).expand(len(chosen), *image.shape), chosen)
     ]
     shown = after[:1] if torch.equal(after[0], after[-1]) else after
-    found = []
+    changed_images = []
     for number, changed in enumerate(shown):
         step = int((chosen.slots[number] >= 0).nonzero()[0])
         note = ""
@@ -169,14 +176,14 @@ def _changed(
                 f"{operation.unit or 'magnitude'}:"
                 f" {float(chosen.magnitudes[number, step]) + 0.0:.3g}"
             )
-        found.append(
+        changed_images.append(
             Picture(
                 "after" if len(shown) == 1 else ("typical", "strong")[number],
                 changed,
                 note,
             )
         )
-    return found
+    return changed_images
 
 
 def _mixed(

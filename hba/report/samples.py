@@ -138,7 +138,7 @@ def _native(images: Images, pool: Pool, chosen: Sequence[int]) -> list[Tensor]:
     """The images at their own resolution, all at their median side; empty if training
     uses as many pixels.
     """
-    lost = {one.path for one in images.left_out}
+    lost = {file.path for file in images.left_out}
     numbers = (
         [n for n in pool.numbers.tolist() if pool.items.name(n) not in lost]
         if lost

@@ -130,25 +130,25 @@ def answer(
         return _answer_of_one_row(results, chosen)
     compared = _Comparison.of(results, against)
     shown = [name for name in compared.differences if name in (against, *REFERENCES)]
-    this, *others = compared.described([first.name, *shown])
+    first_row, *others = compared.described([first.name, *shown])
     best = next(row for row in others if row.name == against)
-    is_best = this.error < best.error or this.percent == best.percent
+    is_best = first_row.error < best.error or first_row.percent == best.percent
     n_seeds = len(compared.seeds)
     comparison = _in_words(
-        this,
+        first_row,
         others,
         len(compared.differences),
         counted(n_seeds, "seed"),
         f"{results.test_images:,} test images",
     )
-    sentences = [f"{_lead(this, chosen, is_best=is_best)}: {comparison}."]
+    sentences = [f"{_lead(first_row, chosen, is_best=is_best)}: {comparison}."]
     if not is_best:
         policy = (policies or {}).get(against, against)
         sentences.append(
             _on_better_row(best, _command_to_train(policy, results, folder))
         )
     if first.is_uneven:
-        sentences += _on_classes(this, best)
+        sentences += _on_classes(first_row, best)
     is_sure = best.certainty.startswith("almost")
     sentences += compared.limits(is_sure=is_sure)
     sentences += results.notes
@@ -160,7 +160,7 @@ def answer(
         compared.kind,
         compared.chances,
         next_step,
-        this.error,
+        first_row.error,
         against,
     )
 
@@ -348,26 +348,26 @@ def _certainty(p: float, n_picked: int) -> str:
     return ""
 
 
-def _lead(this: _Row, chosen: str | None, *, is_best: bool) -> str:
+def _lead(row: _Row, chosen: str | None, *, is_best: bool) -> str:
     """The first words: `Use photo`, or `With photo` if another row has a lower error.
 
     The files of a run are those of the row that it has chosen, so this is always the
     one to use; if another row has a lower error, with the reason of the choice.
     """
     if is_best:
-        return f"Use {this.words}"
+        return f"Use {row.words}"
     if chosen is not None:
-        return f"Use {this.words}, {chosen}"
-    return this.training[0].upper() + this.training[1:]
+        return f"Use {row.words}, {chosen}"
+    return row.training[0].upper() + row.training[1:]
 
 
 def _in_words(
-    this: _Row, others: Sequence[_Row], n_others: int, seeds: str, images: str
+    first_row: _Row, others: Sequence[_Row], n_others: int, seeds: str, images: str
 ) -> str:
     """The errors of these rows, and how sure their differences are."""
     *listed, last = [f"{row.percent} {row.training}" for row in others]
     parts = [", ".join(listed), last] if listed else [last]
-    errors = f"{this.percent} test error, {' and '.join(parts)}"
+    errors = f"{first_row.percent} test error, {' and '.join(parts)}"
     certainties = {row.certainty for row in others}
     if certainties == {""}:
         return f"{errors}; no difference that {seeds} on {images} can show"
@@ -410,14 +410,14 @@ def _command_to_train(policy: str, results: Any, folder: Path | None) -> str | N
     return shlex.join(["hba", "train", policy, "--config", str(folder)])
 
 
-def _on_classes(this: _Row, best: _Row) -> list[str]:
+def _on_classes(row: _Row, best: _Row) -> list[str]:
     """A sentence on the mean errors over classes; empty if they are unknown."""
-    if this.balanced is None or best.balanced is None:
+    if row.balanced is None or best.balanced is None:
         return []
-    mine, other = distinct_percents([this.balanced, best.balanced])
-    are_unequal = this.percent != best.percent and mine != other
-    is_lower = this.error < best.error, this.balanced < best.balanced
+    mine, other = distinct_percents([row.balanced, best.balanced])
+    are_unequal = row.percent != best.percent and mine != other
+    is_lower = row.error < best.error, row.balanced < best.balanced
     head = "Averaged over classes"
     if are_unequal and is_lower[0] != is_lower[1]:
         head = "But averaged over classes, it is the other way round"
-    return [f"{head}: {mine} error {this.training}, {other} {best.training}."]
+    return [f"{head}: {mine} error {row.training}, {other} {best.training}."]

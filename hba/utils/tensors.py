@@ -29,17 +29,22 @@ def usual_types() -> Iterator[None]:
 
     # torch.get_default_device takes several times as long, which counts for single
     # images.
-    made, wanted = torch.empty(0), getattr(torch, PRECISION)
-    cast_on = [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
-    if made.dtype == wanted and made.device.type == "cpu" and not cast_on:
+    created = torch.empty(0)
+    precision = getattr(torch, PRECISION)
+    cast_on = [
+        device_type
+        for device_type in ("cpu", "cuda")
+        if torch.is_autocast_enabled(device_type)
+    ]
+    if created.dtype == precision and created.device.type == "cpu" and not cast_on:
         yield
         return
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.device("cpu"))
-        for kind in cast_on:
-            stack.enter_context(torch.autocast(kind, enabled=False))
-        stack.callback(torch.set_default_dtype, made.dtype)
-        torch.set_default_dtype(wanted)
+        for device_type in cast_on:
+            stack.enter_context(torch.autocast(device_type, enabled=False))
+        stack.callback(torch.set_default_dtype, created.dtype)
+        torch.set_default_dtype(precision)
         yield
 
 
@@ -60,14 +65,14 @@ def device_constant(make: Make) -> Make:
             return cached[arguments]
         # A tensor that is made in inference mode stays an inference tensor.
         with torch.inference_mode(False):
-            made = make(*arguments)
+            created = make(*arguments)
         # A tensor that a CUDA graph records has no content yet.
         is_capturing = (
             torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
         )
         if not (is_compiling or is_capturing):
-            cached[arguments] = made
-        return made
+            cached[arguments] = created
+        return created
 
     return cast(Make, constant)
 
