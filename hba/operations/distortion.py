@@ -143,12 +143,26 @@ def elastic_of_annotation(
     """Boxes, a mask or keypoints after `elastic`; places are approximate, as in
     torchvision.
     """
+    from torchvision import tv_tensors
     from torchvision.transforms import InterpolationMode
     from torchvision.transforms.v2 import functional as TF
 
     displacement = elastic_displacement(largest, uniforms, *size)
     nearest = InterpolationMode.NEAREST
-    return TF.elastic(annotation, displacement, nearest, fill=mask_fill)
+    if isinstance(annotation, tv_tensors.Mask):
+        return TF.elastic(annotation, displacement, nearest, fill=mask_fill)
+    is_boxes = isinstance(annotation, tv_tensors.BoundingBoxes)
+    places = annotation
+    if is_boxes:
+        places = TF.convert_bounding_box_format(places, new_format="XYXY")
+    # Older versions of torchvision take no places on the right and lower border.
+    height, width = size
+    last = places.new_tensor([width - 1, height - 1]).repeat(places.shape[-1] // 2)
+    places = tv_tensors.wrap(places.clamp(max=last), like=places)
+    moved = TF.elastic(places, displacement, nearest)
+    if is_boxes:
+        moved = TF.convert_bounding_box_format(moved, new_format=annotation.format)
+    return moved
 
 
 def elastic_displacement(
