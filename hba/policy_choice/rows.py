@@ -13,11 +13,11 @@ from hba.schedule.library import POLICY_NAME
 from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
 
-FOUND, RANDAUGMENT = "search", "randaugment"
-"""The row of the search's policy, and one that it is always compared with, in addition
-to `none`.
-"""
+FOUND = "search"
+"""The row of the search's policy."""
+RANDAUGMENT = "randaugment"
 ALWAYS = (NONE, RANDAUGMENT, FOUND)
+"""Rows of every contest."""
 PREFERRED = (
     "overhead",
     "photo",

@@ -89,10 +89,12 @@ def _on_few_epochs(record: Mapping[str, Any]) -> str:
     if epochs >= LEAST_EPOCHS or "pretrained" in settings:
         return ""
     seconds = record["budget_seconds"] * LEAST_EPOCHS / epochs
+    longer = f"--budget {math.ceil(seconds / 60)}m, for {LEAST_EPOCHS} epochs,"
+    if record["has_given_epochs"]:
+        longer = f"--epochs {LEAST_EPOCHS}"
     return (
         f"Trainings of {counted(epochs, 'epoch')} favor little augmentation: a new run"
-        f" with --budget {math.ceil(seconds / 60)}m, for {LEAST_EPOCHS} epochs, may"
-        " change the answer."
+        f" with {longer} may change the answer."
     )
 
 
