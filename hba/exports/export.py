@@ -36,6 +36,7 @@ class Target(NamedTuple):
         differs: What is not exact, if anything.
         has_regularizers: Whether it also holds the values of regularizers.
         has_masks: Whether it holds the value of masks.
+        has_labels: Whether it can move images by class.
     """
 
     ending: str
@@ -43,10 +44,13 @@ class Target(NamedTuple):
     differs: str = ""
     has_regularizers: bool = False
     has_masks: bool = False
+    has_labels: bool = False
 
 
 TARGETS: Mapping[str, Target] = {
-    "torchvision": Target("_torchvision.py", python_file, has_masks=True),
+    "torchvision": Target(
+        "_torchvision.py", python_file, has_masks=True, has_labels=True
+    ),
     "kornia": Target(
         "_kornia.py",
         partial(python_file, on_batches=True),
@@ -65,6 +69,7 @@ TARGETS: Mapping[str, Target] = {
         ".json",
         lambda schedule, *_: _without_paths(schedule).text(),
         has_regularizers=True,
+        has_labels=True,
     ),
 }
 """By name; the command `hba export --help` describes them."""
@@ -119,9 +124,9 @@ def export(
         a Python file lists them.
 
     Raises:
-        SettingsError: For an unknown target, for operations and images that it cannot
-            express, for masks that it does not take, and for a file that Python could
-            not import.
+        SettingsError: For an unknown target, for operations, images and symmetries of
+            some classes that it cannot express, for masks that it does not take, and
+            for a file that Python could not import.
         ScheduleError: For a schedule without operations.
     """
     target = find_target(to)
@@ -134,6 +139,14 @@ def export(
         )
     file = Path("policy.py" if path is None else path)
     loaded = schedule if isinstance(schedule, Schedule) else load_policy(schedule)
+    moves = loaded.space.class_moves
+    if moves is not None and not target.has_labels:
+        names = ",".join(moves.operations)
+        raise SettingsError(
+            f"a file for {to} does not know labels, but {names} moves only images of"
+            f" some classes; leave it out by --without {names} (in Python,"
+            " schedule.without(...)), or export to torchvision"
+        )
     text = target.write(loaded, file.stem, mask_fill)
     if path is not None:
         if target.ending.endswith(".py"):

@@ -43,6 +43,8 @@ class ImageOperation:
         on_annotation: The operation on boxes, a mask or keypoints, with arguments as
             in distortion.py, if it moves pixels in another way than by an affine map.
         uses_fill: Whether the function takes a colour.
+        n_moves: Number of different moves of a symmetry, among which its first random
+            number chooses.
         n_uniforms: How many random numbers, uniform in [0, 1), the function takes for
             each image, such as a place in width and height. They are drawn outside, so
             that a draw can be replayed.
@@ -65,6 +67,7 @@ class ImageOperation:
     on_pil: Callable[..., Any] | None = None
     on_annotation: Callable[..., Any] | None = None
     uses_fill: bool = False
+    n_moves: int = 1
     n_uniforms: int = 0
     moves_pixels: bool | None = None
     kernel: str = "function"

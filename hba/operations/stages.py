@@ -96,6 +96,7 @@ _ROWS = (
         pil="Image.transpose",
         on_pil=on_pil.quarter_turn_by_pil,
         on_albumentations=on_albumentations.quarter_turn,
+        n_moves=3,
         n_uniforms=1,
     ),
     _crop(

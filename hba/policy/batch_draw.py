@@ -6,7 +6,7 @@ hba's policies on batches and files for kornia use it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -113,6 +113,33 @@ def draw_slots(
         fires=around(other_fires, fires),
         limit=limit,
     )
+
+
+def move_classes(
+    drawn: SlotDraw, labels: Tensor | None, results: Mapping[int, Tensor]
+) -> tuple[SlotDraw, Tensor | None]:
+    """Leave out moves to which the class of an image has no answer, and return the
+    labels of the moved images.
+
+    Args:
+        drawn: The draw for B images.
+        labels: Labels of the images, int64 (B,); None if they are unknown. Then only
+            moves that keep every class are applied.
+        results: For some steps before the walk, the labels of moved images, int64
+            (moves, classes), -1 for a class whose images must not be moved.
+    """
+    columns = list(drawn.applied.unbind(1))
+    for step, of_moves in results.items():
+        n_moves, n_classes = of_moves.shape
+        move = (drawn.positions[:, step, 0] * n_moves).long().clamp(max=n_moves - 1)
+        if labels is None:
+            same = whole_numbers(n_classes, torch.int64, of_moves.device)
+            columns[step] = columns[step] & (of_moves == same).all(dim=1)[move]
+            continue
+        moved = of_moves[move, labels]
+        columns[step] = columns[step] & (moved >= 0)
+        labels = torch.where(columns[step], moved, labels)
+    return drawn._replace(applied=torch.stack(columns, dim=1)), labels
 
 
 def draw_magnitudes(

@@ -22,7 +22,12 @@ from hba.operations.apply import Candidates, maps_of_steps
 from hba.operations.geometric import Maps, check_mask_fill, warp
 from hba.packed import apply_to_images
 from hba.policy import player
-from hba.policy.batch_draw import draw_magnitudes, draw_slots, random_numbers
+from hba.policy.batch_draw import (
+    draw_magnitudes,
+    draw_slots,
+    move_classes,
+    random_numbers,
+)
 from hba.policy.player import logits_between, means_over_images
 from hba.policy.space import SearchSpace
 from hba.utils.devices import exact_device
@@ -42,12 +47,14 @@ class BatchSample:
     for each operation after it. slots (B, S): the slot that fired, -1 for none.
     magnitudes (B, S): drawn from those of the policy, in natural units; 0 for
     operations without magnitude. positions (B, S, P): random numbers in [0, 1), for
-    operations that use them.
+    operations that use them. labels (B,): of the images after the draw; None if they
+    are unknown.
     """
 
     slots: Tensor
     magnitudes: Tensor
     positions: Tensor
+    labels: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -74,6 +81,7 @@ def draw_with_trace(
     batch_size: int,
     generator: torch.Generator | None = None,
     spread: Tensor | None = None,
+    labels: Tensor | None = None,
 ) -> tuple[BatchSample, SampleTrace]:
     """Draw K for each image, then visit the slots of the walk in random order; the
     first K that fire are applied in that order. Every other slot fires independently.
@@ -81,14 +89,21 @@ def draw_with_trace(
     values: (n,) shared, or (B, n) with one row per image, on the generator's device;
     with a spread, the result of mean_probabilities. generator: None uses torch's
     default one. spread: of the shape of values, the standard deviation of each image's
-    hyperparameters around them, in logits; None for 0. Nothing is copied to the host.
+    hyperparameters around them, in logits; None for 0. labels (B,): of the images,
+    which symmetries by class change; without them, those are left out. Nothing is
+    copied to the host.
     """
     device = values.device
     rows = values.detach()
     if (drawing := exact_device(device)) != device:
         widths = None if spread is None else spread.to(drawing)
         sample, trace = draw_with_trace(
-            space, rows.to(drawing), batch_size, generator, widths
+            space,
+            rows.to(drawing),
+            batch_size,
+            generator,
+            widths,
+            None if labels is None else labels.to(drawing),
         )
         return _on_device(sample, device), _on_device(trace, device)
     columns = space.slot_columns(device)
@@ -100,6 +115,9 @@ def draw_with_trace(
         batch_size,
         generator,
     )
+    results = space.class_results(device)
+    if results:
+        drawn, labels = move_classes(drawn, labels, results)
     magnitudes = of_slots(space, rows, drawn.slots)
     if spread is not None:
         low, high = (
@@ -129,6 +147,7 @@ def draw_with_trace(
         torch.where(drawn.applied, drawn.slots, -1),
         magnitudes * drawn.applied,
         drawn.positions,
+        labels,
     )
     fired = drawn.visited & drawn.fires
     return sample, SampleTrace(drawn.visited, fired, drawn.limit)
@@ -136,9 +155,11 @@ def draw_with_trace(
 
 def _on_device(tensors: Any, device: torch.device) -> Any:
     """A copy of a dataclass of tensors on the device."""
-    return replace(
-        tensors, **{name: tensor.to(device) for name, tensor in vars(tensors).items()}
-    )
+    moved = {
+        name: None if tensor is None else tensor.to(device)
+        for name, tensor in vars(tensors).items()
+    }
+    return replace(tensors, **moved)
 
 
 def count_limits(space: SearchSpace, rows: Tensor) -> Tensor:

@@ -87,10 +87,16 @@ class Policy(nn.Module):
 
     With `masks` (B, H, W) or (B, N, H, W) of any dtype, a call returns images and
     masks, moved by the same draw. mask_fill: the value of pixels of masks that
-    operations uncover. compiled: apply drawn operations by a program of torch.compile.
-    The draw stays the same. The first call takes up to two minutes; floats are the same
-    to rounding, and uint8 images are not PIL's. graph: on a GPU, run calls without a
-    generator as CUDA graphs from the sixth batch of a size on, for the first
+    operations uncover.
+
+    With `labels`, int64 (B,), it also returns the labels of the moved images, as the
+    last value. Without them, a policy whose symmetries hold only for some classes
+    applies only the moves that keep every class.
+
+    compiled: apply drawn operations by a program of torch.compile. The draw stays the
+    same. The first call takes up to two minutes; floats are the same to rounding, and
+    uint8 images are not PIL's. graph: on a GPU, run calls with images alone as CUDA
+    graphs from the sixth batch of a size on, for the first
     MOST_GRAPHS sizes. A graph holds memory for its batch; recording and checking it
     make the host wait. All calls must come from one thread and one stream.
     """
@@ -138,10 +144,13 @@ class Policy(nn.Module):
         self._graphs: dict[torch.device, StepGraphs] = {}
 
     def draw(
-        self, batch_size: int, generator: torch.Generator | None = None
+        self,
+        batch_size: int,
+        generator: torch.Generator | None = None,
+        labels: Tensor | None = None,
     ) -> BatchSample:
         """Draw the operations for each image of a batch. generator: None uses torch's
-        default one.
+        default one. labels: as in a call.
         """
         if self.values.ndim == 2 and len(self.values) != batch_size:
             raise SettingsError(
@@ -149,7 +158,10 @@ class Policy(nn.Module):
                 f" {batch_size} images"
             )
         rows = self.values if self._means is None else self._means
-        return draw_with_trace(self.space, rows, batch_size, generator, self.spread)[0]
+        sample, _ = draw_with_trace(
+            self.space, rows, batch_size, generator, self.spread, labels
+        )
+        return sample
 
     def replay(
         self, images: Tensor, sample: BatchSample, candidates: Candidates = None
@@ -188,38 +200,43 @@ class Policy(nn.Module):
         images: Tensor,
         generator: torch.Generator | None = None,
         masks: Tensor | None = None,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        def augmented(images: Tensor) -> Tensor:
-            return self.replay(
-                images, self.draw(len(images), generator), self.candidates
+        labels: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, ...]:
+        if masks is not None and masks.shape[-2:] != images.shape[-2:]:
+            rule = "masks must be as high and wide as the images"
+            raise SettingsError(
+                f"{rule}, got {tuple(masks.shape)} for {tuple(images.shape)}"
             )
-
         # A compiler cannot enter the context.
         with (
             contextlib.nullcontext() if torch.compiler.is_compiling() else usual_types()
         ):
-            if masks is not None:
-                if masks.shape[-2:] != images.shape[-2:]:
-                    rule = "masks must be as high and wide as the images"
-                    raise SettingsError(
-                        f"{rule}, got {tuple(masks.shape)} for {tuple(images.shape)}"
-                    )
-                sample = self.draw(len(images), generator)
-                moved = self.replay_masks(masks, sample)
-                return self.replay(images, sample, self.candidates), moved
+            is_plain = generator is None and masks is None and labels is None
             if (
-                not self.graph
-                or generator is not None
-                or images.requires_grad
-                or not may_record(images)
+                self.graph
+                and is_plain
+                and not images.requires_grad
+                and may_record(images)
             ):
-                return augmented(images)
-            # A graph reads values where they were when it was recorded.
-            values = tuple(
-                (buffer.data_ptr(), buffer.shape) for buffer in self.buffers()
-            )
-            key = values, self.fill, str(self.candidates)
-            return self._graphs_on(images.device).run(key, augmented, images).clone()
+                return self._replay_graph(images)
+            sample = self.draw(len(images), generator, labels)
+            results = [self.replay(images, sample, self.candidates)]
+            if masks is not None:
+                results.append(self.replay_masks(masks, sample))
+            if sample.labels is not None:
+                results.append(sample.labels)
+            return results[0] if len(results) == 1 else tuple(results)
+
+    def _replay_graph(self, images: Tensor) -> Tensor:
+        """Augment images by a CUDA graph, which may be recorded first."""
+
+        def augmented(images: Tensor) -> Tensor:
+            return self.replay(images, self.draw(len(images)), self.candidates)
+
+        # A graph reads values where they were when it was recorded.
+        values = tuple((buffer.data_ptr(), buffer.shape) for buffer in self.buffers())
+        key = values, self.fill, str(self.candidates)
+        return self._graphs_on(images.device).run(key, augmented, images).clone()
 
     def _graphs_on(self, device: torch.device) -> StepGraphs:
         if device not in self._graphs:

@@ -12,7 +12,7 @@ import copy
 import copyreg
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from multiprocessing.context import get_spawning_popen
 from multiprocessing.sharedctypes import RawValue
 from types import SimpleNamespace
@@ -146,6 +146,37 @@ def draw_for_one(
     return samples
 
 
+def move_class(
+    drawn: Iterable[OpSample],
+    label: int | None,
+    class_moves: Mapping[str, list[list[int]]],
+) -> tuple[list[OpSample], int | None]:
+    """Leave out moves to which the class of the image has no answer, and return the
+    label of the moved image, as hba's move_classes does for a batch.
+
+    Args:
+        drawn: As draw_for_one returns them.
+        label: Of the image; None if it is unknown. Then only moves that keep every
+            class are applied.
+        class_moves: Of the Tables.
+    """
+    kept = []
+    for sample in drawn:
+        moves = class_moves.get(sample.operation.name)
+        if moves is not None:
+            move = min(int(sample.position[0] * len(moves)), len(moves) - 1)
+            labels = moves[move]
+            if label is None:
+                if labels != [*range(len(labels))]:
+                    continue
+            elif labels[label] < 0:
+                continue
+            else:
+                label = labels[label]
+        kept.append(sample)
+    return kept, label
+
+
 class SharedNumber:
     """A number, `value`, that the processes which are started with a copy of it share,
     however they are started.
@@ -195,6 +226,9 @@ class Tables(NamedTuple):
         counts: The probability that an image that may get k - 1 operations may get k,
             for k = 1, 2, ...; empty rows if `limits` holds for all epochs.
         limits: Probabilities that an image may get fewer than 1, 2, ... operations.
+        class_moves: For operations that move images by class, and each of their moves,
+            the label of moved images of each class; -1 for a class whose images must
+            not be moved.
     """
 
     epochs: int
@@ -208,6 +242,7 @@ class Tables(NamedTuple):
     magnitude_spread: list[list[float]]
     counts: list[list[float]]
     count_spread: list[list[float]]
+    class_moves: dict[str, list[list[int]]]
 
 
 def quadrature(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -21,7 +21,7 @@ from torchvision.transforms.v2 import functional as TF
 from hba.operations.image_operation import ImageOperation
 from hba.operations.on_pil import apply_to_pil
 from hba.policy.annotations import ANNOTATIONS, move_annotation, unmovable
-from hba.policy.player import OpSample, Player, Tables, draw_for_one
+from hba.policy.player import OpSample, Player, Tables, draw_for_one, move_class
 from hba.utils.tensors import usual_types
 
 # Exported files contain the rest of this module.
@@ -38,12 +38,35 @@ def is_plain_tensor(entry: Any) -> bool:
     )
 
 
+def is_label(entry: Any) -> bool:
+    """Whether it is an integer, or a tensor of integers of at most one dimension."""
+    if isinstance(entry, Tensor):
+        is_integer = not entry.is_floating_point() and entry.dtype != torch.bool
+        return entry.ndim <= 1 and is_integer
+    return isinstance(entry, int | np.integer) and not isinstance(entry, bool)
+
+
+def in_form(label: Any, moved: Any) -> Any:
+    """The label of a moved image, in the form of the label before."""
+    if isinstance(label, Tensor):
+        return torch.as_tensor(moved).to(label).reshape(label.shape)
+    return int(moved)
+
+
 def is_image_array(entry: Any) -> bool:
     """Whether it is a uint8 NumPy array (H, W), (H, W, 1) or (H, W, 3)."""
     is_bytes = isinstance(entry, np.ndarray) and entry.dtype == np.uint8
     return is_bytes and (
         entry.ndim == 2 or (entry.ndim == 3 and entry.shape[2] in (1, 3))
     )
+
+
+IMAGES = (Image.Image, tv_tensors.Image, tv_tensors.Video)
+
+
+def is_image(entry: Any) -> bool:
+    """Whether it may be an image."""
+    return isinstance(entry, IMAGES) or is_image_array(entry) or is_plain_tensor(entry)
 
 
 class ScheduleTransform(Player, v2.Transform):  # type: ignore[misc]
@@ -57,15 +80,17 @@ class ScheduleTransform(Player, v2.Transform):  # type: ignore[misc]
     a sample that are tv_tensors.Image, and all frames of a tv_tensors.Video, get one
     draw, by torch's default generator. Place it before the normalisation.
 
+    If symmetries hold only for some classes, a call with an image and its label, an
+    integer, returns both, the label being that of the moved image. Any other call
+    applies only the moves that keep every class.
+
     Raises TypeError for a sample without an image or with two, because one of them may
     be a mask, for other images, and for annotations if it is unknown how an operation
     moves them.
     """
 
     _transformed_types = (
-        Image.Image,
-        tv_tensors.Image,
-        tv_tensors.Video,
+        *IMAGES,
         *ANNOTATIONS,
         is_image_array,
         is_plain_tensor,
@@ -101,7 +126,19 @@ class ScheduleTransform(Player, v2.Transform):  # type: ignore[misc]
 
     @usual_types()
     def forward(self, *inputs: Any) -> Any:
+        if self.tables.class_moves and len(inputs) == 2:
+            image, label = inputs
+            if is_image(image) and is_label(label):
+                params = self.make_params([image], label)
+                return self.transform(image, params), in_form(label, params["label"])
         return super().forward(*inputs)
+
+    def draw(self, label: Any = None) -> dict[str, Any]:
+        """A draw for one image, and its label after it."""
+        number = None if label is None else int(label)
+        moves = self.tables.class_moves
+        drawn, moved = move_class(draw_for_one(self.row()), number, moves)
+        return {"drawn": drawn, "label": moved}
 
     def images_of(self, flat_inputs: list[Any]) -> list[Any]:
         """The images of a sample.
@@ -132,10 +169,10 @@ class ScheduleTransform(Player, v2.Transform):  # type: ignore[misc]
             )
         return images
 
-    def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
-        """Make one draw for the sample."""
+    def make_params(self, flat_inputs: list[Any], label: Any = None) -> dict[str, Any]:
+        """Make one draw for the sample. label: of its image; None if it is unknown."""
         self.images_of(flat_inputs)
-        return {"drawn": draw_for_one(self.row())}
+        return self.draw(label)
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         drawn = params["drawn"]

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, Operation
 from hba.operations.drawing import DRAWINGS, FIXED
-from hba.operations.operation import MIXING, STAGES, WALK
+from hba.operations.operation import MIXING, STAGES, SYMMETRY, WALK
+from hba.policy.class_moves import ClassMoves
 from hba.regularization.regularizer import Hyperparameter
 from hba.utils.tensors import device_constant
 from hba.utils.text import first_of
@@ -91,6 +92,9 @@ class SearchSpace:
     regularizers: hyperparameters tuned besides the operations, which may then be empty.
     Their columns come last.
 
+    class_moves: the labels of images after symmetries that do not keep every class.
+    None: all symmetries keep them.
+
     always: operations on single images outside the walk act on every image; their
     probabilities are 1, not searched.
     """
@@ -103,6 +107,7 @@ class SearchSpace:
     searches_count: bool = False
     regularizers: tuple[Hyperparameter, ...] = ()
     always: bool = False
+    class_moves: ClassMoves | None = None
 
     def __post_init__(self) -> None:
         in_order = sorted(
@@ -136,6 +141,7 @@ class SearchSpace:
                 "searching K needs count_probabilities beyond 0 and no operation"
                 f" count, got {counts}"
             )
+        self._check_class_moves()
         # Computed now, because torch.compile cannot enter the lock of a
         # cached_property; so no pickle depends on use.
         _ = (
@@ -148,6 +154,21 @@ class SearchSpace:
             self.steps,
             self.drawings,
         )
+
+    def _check_class_moves(self) -> None:
+        if self.class_moves is None:
+            return
+        n_moves = {
+            operation.name: operation.n_moves
+            for operation in self.operations
+            if operation.stage == SYMMETRY
+        }
+        for name, moves in self.class_moves.labels:
+            if n_moves.get(name) != len(moves):
+                raise SettingsError(
+                    "class_moves must have the labels for each move of symmetries of"
+                    f" the space, got {len(moves)} for {name}"
+                )
 
     def __repr__(self) -> str:
         """One line: the first operations, and the sizes."""
@@ -453,6 +474,21 @@ class SearchSpace:
             if name.endswith(".probability")
         ]
         return torch.tensor(columns, dtype=torch.long, device=device)
+
+    @device_constant
+    def class_results(self, device: torch.device) -> dict[int, Tensor]:
+        """For each step of a sample that moves images by class, the labels of moved
+        images, int64 (moves, classes), on the device.
+        """
+        import torch
+
+        if self.class_moves is None:
+            return {}
+        step_of = {slot.operation.name: step for step, slot in enumerate(self.slots)}
+        return {
+            step_of[name]: torch.tensor(moves, dtype=torch.long, device=device)
+            for name, moves in self.class_moves.labels
+        }
 
     @device_constant
     def slot_columns(self, device: torch.device) -> SlotColumns:

@@ -36,6 +36,12 @@ def tables_of(
         column = slot.magnitude
         low, high = (0.0, 0.0) if column is None else space.ranges[column]
         slots.append((slot.operation.name, low, high))
+    class_moves = {}
+    if space.class_moves is not None:
+        class_moves = {
+            name: [list(labels) for labels in moves]
+            for name, moves in space.class_moves.labels
+        }
     return Tables(
         epochs=len(values),
         slots=slots,
@@ -48,4 +54,5 @@ def tables_of(
         magnitude_spread=table(padded_spread, columns.magnitude),
         counts=table(padded, columns.counts),
         count_spread=table(padded_spread, columns.counts),
+        class_moves=class_moves,
     )

@@ -20,6 +20,7 @@ from hba.errors import HbaError, ScheduleError, SettingsError
 from hba.operations import Operation, find_operation
 from hba.operations.operation import WALK
 from hba.operations.registration import function_path
+from hba.policy.class_moves import ClassMoves
 from hba.policy.space import SearchSpace
 from hba.regularization.groups import find_regularizer
 from hba.regularization.regularizer import Hyperparameter
@@ -82,12 +83,23 @@ class RegularizerEntry(_Strict):
     unit: str | None
 
 
+class ClassMovesEntry(_Strict):
+    """Symmetries by class. classes: their names, in the order of the labels. results:
+    for each operation and each of its moves, the class of moved images by the class of
+    the images; those of classes that are absent must not be moved.
+    """
+
+    classes: list[str]
+    results: dict[str, list[dict[str, str]]]
+
+
 class SpaceEntry(_Strict):
     operations: list[OperationEntry]
     copies: int
     count_probabilities: list[float]
     searches_count: bool
     regularizers: list[RegularizerEntry] = []
+    class_moves: ClassMovesEntry | None = None
 
 
 class ScheduleFile(_Strict):
@@ -141,8 +153,8 @@ def _rows(rows: np.ndarray) -> str:
 
 
 def space_entry(space: SearchSpace) -> dict[str, Any]:
-    """A search space as JSON values; `searches_count` and `regularizers` only if they
-    are in use.
+    """A search space as JSON values; `searches_count`, `regularizers` and
+    `class_moves` only if they are in use.
     """
     entry: dict[str, Any] = {
         "operations": [_operation_entry(operation) for operation in space.operations],
@@ -155,6 +167,11 @@ def space_entry(space: SearchSpace) -> dict[str, Any]:
         entry["regularizers"] = [
             dataclasses.asdict(hyperparameter) for hyperparameter in space.regularizers
         ]
+    if space.class_moves:
+        entry["class_moves"] = {
+            "classes": list(space.class_moves.class_names),
+            "results": space.class_moves.names(),
+        }
     return entry
 
 
@@ -218,6 +235,7 @@ def parse(text: str) -> dict[str, Any]:
         tuple(
             Hyperparameter(**entry.model_dump()) for entry in file.space.regularizers
         ),
+        class_moves=_class_moves(file.space.class_moves),
     )
     for hyperparameter in space.regularizers:
         find_regularizer(hyperparameter.group)
@@ -237,6 +255,12 @@ def parse(text: str) -> dict[str, Any]:
         "provenance": file.provenance,
         "spread": np.array(file.spread, dtype=np.float64),
     }
+
+
+def _class_moves(entry: ClassMovesEntry | None) -> ClassMoves | None:
+    if entry is None:
+        return None
+    return ClassMoves.from_names(tuple(entry.classes), entry.results)
 
 
 def _operation(row: OperationEntry) -> Operation:

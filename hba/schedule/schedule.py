@@ -275,9 +275,13 @@ class Schedule:
             for column, name in enumerate(self.space.names)
             if name.partition(".")[0] not in names
         ]
-        return self._columns(
-            dataclasses.replace(self.space, operations=operations), kept
+        moves = self.space.class_moves
+        space = dataclasses.replace(
+            self.space,
+            operations=operations,
+            class_moves=None if moves is None else moves.without(*names),
         )
+        return self._columns(space, kept)
 
     def _columns(self, space: SearchSpace, columns: slice | list[int]) -> "Schedule":
         return dataclasses.replace(

@@ -20,7 +20,7 @@ from hba.policy.draw import (
     mean_probabilities,
 )
 from hba.policy.module import check_range
-from hba.policy.player import Place, draw_for_one
+from hba.policy.player import Place
 from hba.policy.schedule_transform import ScheduleTransform
 from hba.policy.tables import tables_of
 from hba.utils.settings import number, whole_number
@@ -139,14 +139,14 @@ class PolicyTransform(FollowsSchedule, ScheduleTransform):
     def color(self, n_channels: int) -> tuple[float, ...]:
         return color_for(n_channels, self.schedule.fill)
 
-    def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
+    def make_params(self, flat_inputs: list[Any], label: Any = None) -> dict[str, Any]:
         """Make one draw for all images of the sample, which must have the same batch
-        size.
+        size. label: as in ScheduleTransform.
         """
         images = self.images_of(flat_inputs)
         first = images[0]
         if not isinstance(first, Tensor):
-            return {"drawn": draw_for_one(self.row())}
+            return self.draw(label)
         for image in images:
             self._check(image)
         is_video = isinstance(first, tv_tensors.Video)
@@ -160,10 +160,24 @@ class PolicyTransform(FollowsSchedule, ScheduleTransform):
         elif n_images != 1 or first.device.type != "cpu":
             means, spread = self._row_on(first.device)
             sample, _ = draw_with_trace(
-                self.schedule.space, means, n_images, spread=spread
+                self.schedule.space,
+                means,
+                n_images,
+                spread=spread,
+                labels=None if label is None else self._labels(label, first, n_images),
             )
-            return {"sample": sample}
-        return {"drawn": draw_for_one(self.row())}
+            return {"sample": sample, "label": sample.labels}
+        return self.draw(label)
+
+    def _labels(self, label: Any, images: Tensor, n_images: int) -> Tensor:
+        """Labels (B,), int64, on the device of the images."""
+        labels = torch.as_tensor(label, dtype=torch.int64, device=images.device)
+        if labels.numel() != n_images:
+            raise TypeError(
+                f"there must be a label for each of {n_images} images, got"
+                f" {tuple(labels.shape)}"
+            )
+        return labels.reshape(n_images)
 
     def _check(self, image: Tensor) -> None:
         """Raise TypeError for a tensor that is no image, and SettingsError for floats

@@ -70,13 +70,26 @@ class Augmentation(Protocol):
 class EpochPolicy:
     """The function of an epoch."""
 
-    apply: Callable[..., Tensor]
-    """The same for all epochs."""
+    apply: Callable[..., tuple[Tensor, Tensor | None]]
+    """The same for all epochs: takes images, their labels or None, and a generator;
+    returns new images and their labels.
+    """
     tensors: tuple[Tensor, ...] = ()
     """The epoch's own tensors, the first arguments of `apply`."""
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        return self.apply(*self.tensors, images, generator)
+        """New images, which keep their labels."""
+        augmented, _ = self.apply(*self.tensors, images, None, generator)
+        return augmented
+
+    @staticmethod
+    def of(augment: Augment) -> "EpochPolicy":
+        """A function of images alone as one that keeps labels."""
+        if isinstance(augment, EpochPolicy):
+            return augment
+        return EpochPolicy(
+            lambda images, labels, generator: (augment(images, generator), labels)
+        )
 
 
 class EpochRegularization(NamedTuple):
@@ -123,6 +136,8 @@ class ScheduleAugmentation:
         }
         if self.schedule.spread.any():
             content["spread"] = self.schedule.spread.tolist()
+        if space.class_moves:
+            content["class_moves"] = dataclasses.astuple(space.class_moves)
         if space.searches_count:
             content["searches_count"] = True
         if space.regularizers:
@@ -133,13 +148,28 @@ class ScheduleAugmentation:
             "schedule " + hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
         )
 
+    def for_classes(self, class_names: tuple[str, ...]) -> "ScheduleAugmentation":
+        """The augmentation of data with these classes.
+
+        Raises:
+            SettingsError: If symmetries of the schedule hold only for some classes, and
+                the data have none of those that the schedule knows.
+        """
+        if self.schedule is None or self.schedule.space.class_moves is None:
+            return self
+        space = self.schedule.space
+        moves = self.schedule.space.class_moves.for_classes(class_names)
+        space = dataclasses.replace(space, class_moves=moves)
+        return ScheduleAugmentation(dataclasses.replace(self.schedule, space=space))
+
     def by_epoch(self, epochs: int, train: Images | Tensor) -> Sequence[Augment]:
         """As Augmentation.by_epoch.
 
         Only the device of the training images matters, and for a recipe their colour.
         """
         if self.schedule is None or not self.schedule.space.acts_on_images:
-            return [EpochPolicy(lambda images, generator: images)] * epochs
+            nothing = EpochPolicy(lambda images, labels, generator: (images, labels))
+            return [nothing] * epochs
         stretched = self.schedule.stretched(epochs)
         space = stretched.space
         fill = stretched.fill
@@ -156,14 +186,26 @@ class ScheduleAugmentation:
         candidates = space.candidates(stretched.values)
 
         def augment(
-            means: Tensor, spread: Tensor, images: Tensor, generator: torch.Generator
-        ) -> Tensor:
+            means: Tensor,
+            spread: Tensor,
+            images: Tensor,
+            labels: Tensor | None,
+            generator: torch.Generator,
+        ) -> tuple[Tensor, Tensor | None]:
+            # Images with several labels are in no class alone.
+            is_class = labels is not None and labels.ndim == 1
             draw, _ = draw_with_trace(
-                space, means, len(images), generator, spread if is_spread else None
+                space,
+                means,
+                len(images),
+                generator,
+                spread if is_spread else None,
+                labels if is_class else None,
             )
-            return apply_operations(
+            augmented = apply_operations(
                 space, draw, images, fill_for(images, fill), candidates
             )
+            return augmented, labels if draw.labels is None else draw.labels
 
         means = mean_probabilities(space, rows, spreads if is_spread else None)
         return [

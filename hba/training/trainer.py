@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -103,6 +103,8 @@ def train(
         config, network.parameters(), stream.batches_per_pass
     )
     network.train()
+    if isinstance(augmentation, ScheduleAugmentation):
+        augmentation = augmentation.for_classes(data.class_names)
     by_epoch = _plan_epochs(augmentation, config.epochs, data.train)
     state = TrainState(
         network,
@@ -131,7 +133,7 @@ def train(
         on_step()
     for augment, regularize, mixing in by_epoch[len(state.epochs) :]:
         regularize.acts.give(network, optimizer, regularize.row)
-        policy = augment if isinstance(augment, EpochPolicy) else EpochPolicy(augment)
+        policy = EpochPolicy.of(augment)
         acts = regularize.acts
         if (
             acts.dropout_columns
@@ -237,7 +239,7 @@ def _step(
     state: TrainState,
     forward: Callable[[Tensor], Tensor],
     preprocessing: Preprocessing,
-    apply: Callable[..., Tensor],
+    apply: Callable[..., tuple[Tensor, Any]],
     acts: Regularization,
     images: Tensor,
     labels: Tensor,
@@ -251,7 +253,7 @@ def _step(
         mixing: The fields of a Mixing (4,), or (0,).
         policy_tensors: First arguments of `apply`.
     """
-    augmented = apply(*policy_tensors, images, state.generator)
+    augmented, labels = apply(*policy_tensors, images, labels, state.generator)
     inputs = acts.on_inputs(
         preprocessing.train(augmented, state.generator), values, state.generator
     )
