@@ -159,7 +159,7 @@ def test_the_race_in_one_file_decides_by_the_rules_of_the_search() -> None:
             torch.randn(60, 3, generator=generator) + each * right for each in strength
         )
         gap = example["gap_of"](logits, moved_logits, labels)
-        (expected,) = gaps_of(logits, labels, [moved_logits])
+        (expected,) = gaps_of(logits, labels, [[moved_logits]])
         assert (
             gap == pytest.approx(expected.tolist(), rel=1e-4) or expected.isinf().any()
         )

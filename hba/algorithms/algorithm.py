@@ -340,6 +340,12 @@ class Algorithm(Settings, Generic[StateT, ProblemT]):
             )
         return None
 
+    def space_of_schedule(self, problem: ProblemT, state: StateT) -> SearchSpace:
+        """The space of the schedule: that of the search, perhaps with symmetries that
+        hold only for some classes.
+        """
+        return problem.space
+
     def findings(self, problem: ProblemT, state: StateT) -> dict[str, Any]:
         """Measurements of the search, as JSON, for the provenance of the schedule."""
         return {}

@@ -111,7 +111,9 @@ class Rewards(LambdaSteps[GradientStateT]):
         labels = torch.cat([labels] * draws)
         noise = problem.noise(len(images), state.generator)
         values = problem.space.decode(state.lam.detach() + self.sigma * noise)
-        inputs, walk = problem.augment_with(values, images, state.generator)
+        inputs, labels, walk = problem.augment_with(
+            values, images, labels, state.generator
+        )
         return AugmentedBatch(
             inputs,
             labels,

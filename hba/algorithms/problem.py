@@ -131,9 +131,18 @@ class SearchProblem:
         return inputs
 
     def augment_with(
-        self, values: Tensor, inputs: Inputs, generator: torch.Generator
-    ) -> tuple[Inputs, SampleTrace]:
-        """Like augment, with values (B, n) in natural units; also returns the draws."""
+        self,
+        values: Tensor,
+        inputs: Inputs,
+        labels: Tensor | None,
+        generator: torch.Generator,
+    ) -> tuple[Inputs, Any, SampleTrace]:
+        """Like augment, with values (B, n) in natural units.
+
+        Returns:
+            The network's input, the labels, which symmetries by class may change, and
+            the draws.
+        """
         raise NotImplementedError
 
     def as_measured(self, inputs: Inputs) -> Inputs:
@@ -189,12 +198,24 @@ class ImageProblem(SearchProblem):
             lam: lambda of each image (B, n).
             generator: Random numbers.
         """
-        return self.augment_with(self.space.decode(lam), inputs, generator)[0]
+        return self.augment_with(self.space.decode(lam), inputs, None, generator)[0]
 
     def augment_with(
-        self, values: Tensor, inputs: Tensor, generator: torch.Generator
-    ) -> tuple[Tensor, SampleTrace]:
-        draw, walk = draw_with_trace(self.space, values, len(inputs), generator)
+        self,
+        values: Tensor,
+        inputs: Tensor,
+        labels: Tensor | None,
+        generator: torch.Generator,
+    ) -> tuple[Tensor, Any, SampleTrace]:
+        # Images with several labels are in no class alone.
+        is_class = labels is not None and labels.ndim == 1
+        draw, walk = draw_with_trace(
+            self.space,
+            values,
+            len(inputs),
+            generator,
+            labels=labels if is_class else None,
+        )
         acts = self.space.acts_on_images
         augmented = (
             apply_operations(self.space, draw, inputs, self.fill, self.candidates)
@@ -202,7 +223,8 @@ class ImageProblem(SearchProblem):
             else inputs
         )
         standardized = self.preprocessing.train(augmented, generator)
-        return self.regularization.on_inputs(standardized, values, generator), walk
+        inputs = self.regularization.on_inputs(standardized, values, generator)
+        return inputs, labels if draw.labels is None else draw.labels, walk
 
     def mixed(
         self, row: Tensor, inputs: Tensor, labels: Tensor, generator: torch.Generator
@@ -226,11 +248,22 @@ class ImageProblem(SearchProblem):
             self.config, parameters, steps_per_epoch, self.config.plateau_epochs
         )
 
-    def train_stream(self) -> BatchStream:
+    def train_stream(self, without: Tensor | None = None) -> BatchStream:
+        """Endless batches of D_T.
+
+        Args:
+            without: Indices of images to leave out; None for none.
+        """
+        places = None
+        if without is not None:
+            is_kept = torch.ones(len(self.data.train), dtype=torch.bool)
+            is_kept[without] = False
+            places = is_kept.nonzero().flatten()
         return BatchStream(
             self.data.train,
             self.config.batch_size,
             derived_seed(self.config.seed, "training batches"),
+            places,
         )
 
     def val_stream(self, batch_size: int) -> BatchStream:

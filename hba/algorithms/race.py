@@ -7,8 +7,11 @@ rows     state.rows    policies of the legs, values (legs, n): no augmentation, 
                        for each fork, and the policy at which look-ahead begins
 l_j      state.losses  losses of the validation images after leg j, (legs, images)
 
-    train P epochs without augmentation; save the weights
-    choose a symmetry g if the network recognises validation images g(x) as well as x
+    train P epochs without augmentation, on three quarters of the images; save the
+        weights
+    choose a symmetry g if the network recognises new images g(x) as well as x; if it
+        does not, choose g for the classes whose images g(x) it recognises as well as x,
+        as the same class or as one that g exchanges with it
     first without a group of operations, then with each group: from the saved weights,
         train F epochs with the symmetries and the group, while the learning rate falls
         as in the rest of a training
@@ -20,14 +23,16 @@ l_j      state.losses  losses of the validation images after leg j, (legs, image
         values of its groups
     the schedule is this policy for P epochs, then the policies of look-ahead
 
-If mirror images have the same distribution as the images and their labels, a network
-that has seen none recognises them just as well, and augmentation by them only lowers
-variance (Chen, Dobriban and Lee 2020). Otherwise it does not, and mirroring may ruin a
-training. No other operation gets this test, because an operation that makes images
-harder may still prevent overfitting. Forks of one training (Tian et al. 2020) cost less
-than whole trainings. Smaller images allow longer forks at the same price: in short
-trainings, weak augmentation looks better than it is in long ones. For the same reason,
-the hardest of the forks that do not differ significantly wins.
+New images are those that these epochs have not seen, and the validation images, unless
+these are separate and so may be of another kind. If mirror images have the same
+distribution as the images and their labels, a network that has seen none recognises
+them just as well, and augmentation by them only lowers variance (Chen, Dobriban and Lee
+2020). Otherwise it does not, and mirroring may ruin a training. No other operation gets
+this test, because an operation that makes images harder may still prevent overfitting.
+Forks of one training (Tian et al. 2020) cost less than whole trainings. Smaller images
+allow longer forks at the same price: in short trainings, weak augmentation looks better
+than it is in long ones. For the same reason, the hardest of the forks that do not
+differ significantly wins.
 
 Look-ahead rewards images that the network does not fit yet, so it would choose
 symmetries that do not hold. Here it moves only the probabilities and magnitudes of the
@@ -39,6 +44,7 @@ good.
 """
 
 import copy
+import functools
 import math
 from dataclasses import dataclass, replace
 from functools import partial
@@ -57,7 +63,13 @@ from hba.algorithms.lambda_steps import GradientState
 from hba.algorithms.lookahead import Lookahead
 from hba.algorithms.problem import Batches, ImageProblem
 from hba.algorithms.race_findings import LARGEST_GAP, is_lower, is_symmetry
-from hba.algorithms.race_measures import calibrated, gaps, validated
+from hba.algorithms.race_measures import (
+    calibrated,
+    held_out,
+    symmetries_in,
+    tested_symmetries,
+    validated,
+)
 from hba.algorithms.race_policies import (
     TOGETHER,
     WALK_GROUP,
@@ -73,6 +85,7 @@ from hba.config.training import PLATEAU, CommonSearchConfig
 from hba.errors import SettingsError
 from hba.models.resized import Resized
 from hba.operations.operation import SYMMETRY
+from hba.policy.class_moves import NO_CLASS, ClassMoves, Labels
 from hba.policy.space import SearchSpace
 from hba.training.custom_network import CustomNetwork
 from hba.utils.seeding import default_generator_state, restore_default_generators
@@ -132,8 +145,16 @@ class RaceState(GradientState[NetworkModel]):
     """Training losses (legs,) of the last epoch."""
     ended: Tensor
     """Which legs have ended, (legs,)."""
+    plain_stream: Batches
+    """Batches of leg 0, without the images that it holds out."""
+    held_out: Tensor
+    """Indices of these training images, on the CPU."""
     gaps: Tensor
-    """Gaps of the symmetries (symmetries, 2), as the function gaps returns them."""
+    """Of a SymmetryTest, (symmetries, 2)."""
+    class_gaps: Tensor
+    """Of a SymmetryTest, (moves, classes, 2)."""
+    class_labels: Tensor
+    """Of a SymmetryTest, int64 (moves, classes), on the CPU."""
     moves: Tensor
     """Whether look-ahead moves a hyperparameter (n,); all False before its leg."""
     is_moved: bool = False
@@ -302,7 +323,10 @@ class Race(Algorithm[RaceState, ImageProblem]):
                 ) from None
             network_pair = [Resized(network, side) for network in network_pair]
         n_legs = 1 + len(names_of_forks(space))
-        n_symmetries = len(symmetries_of(space))
+        symmetries = symmetries_in(problem)
+        n_moves = sum(operation.n_moves for operation in symmetries)
+        n_classes = len(problem.data.class_names)
+        places = held_out(problem)
         learner, of_trunk = (
             NetworkModel.of(problem, network) for network in network_pair
         )
@@ -326,7 +350,13 @@ class Race(Algorithm[RaceState, ImageProblem]):
             ),
             train_losses=torch.zeros(n_legs, device=problem.device),
             ended=torch.zeros(n_legs + 1, dtype=torch.bool),
-            gaps=torch.full((n_symmetries, 2), torch.inf, device=problem.device),
+            plain_stream=problem.train_stream(without=places),
+            held_out=places,
+            gaps=torch.full((len(symmetries), 2), torch.inf, device=problem.device),
+            class_gaps=torch.full(
+                (n_moves, n_classes, 2), torch.inf, device=problem.device
+            ),
+            class_labels=torch.full((n_moves, n_classes), NO_CLASS),
             moves=torch.zeros(space.n, dtype=torch.bool, device=problem.device),
         )
         for model in (learner, of_trunk):
@@ -382,7 +412,11 @@ class Race(Algorithm[RaceState, ImageProblem]):
             restore(trunk_of(state), copy.deepcopy(snapshot(state.trunk)))
             restore_default_generators(state.trunk.default_generators, state.device)
             state.totals.reset()
-        problem = replace(problem, candidates=problem.space.candidates(state.rows[leg]))
+        problem = replace(
+            problem,
+            space=self.space_of_schedule(problem, state),
+            candidates=problem.space.candidates(state.rows[leg]),
+        )
         if leg == len(state.losses):
             return self.look_ahead(problem, state, legs[leg])
         # A blocking copy would wait for the device.
@@ -390,11 +424,12 @@ class Race(Algorithm[RaceState, ImageProblem]):
             problem.device, torch.get_default_dtype(), non_blocking=True
         )
         key = "leg", leg, problem.candidates
+        stream = state.train_stream if leg else state.plain_stream
         state.graphs.run(
             key,
             partial(self.train_step, problem, state),
             row,
-            *state.train_stream.next(),
+            *stream.next(),
         )
         state.learner.schedule.step()
         state.step += 1
@@ -403,7 +438,10 @@ class Race(Algorithm[RaceState, ImageProblem]):
             logits, labels = validated(problem, state.learner.network)
             if leg == 0:
                 restore(state.trunk, copy.deepcopy(snapshot(trunk_of(state))))
-                state.gaps.copy_(gaps(problem, state.learner.network))
+                test = tested_symmetries(problem, state.learner.network, state.held_out)
+                state.gaps.copy_(test.gaps)
+                state.class_gaps.copy_(test.class_gaps)
+                state.class_labels.copy_(test.class_labels)
             self.end(
                 problem,
                 state,
@@ -421,8 +459,8 @@ class Race(Algorithm[RaceState, ImageProblem]):
         labels: Tensor,
     ) -> None:
         """Make one training step with the policy `row` (n,), in natural units."""
-        inputs, _ = problem.augment_with(
-            row.expand(len(images), -1), images, state.generator
+        inputs, labels, _ = problem.augment_with(
+            row.expand(len(images), -1), images, labels, state.generator
         )
         state.totals.add_training(
             *state.learner.learn(*problem.mixed(row, inputs, labels, state.generator))
@@ -556,7 +594,7 @@ class Race(Algorithm[RaceState, ImageProblem]):
         state.losses[leg] = losses.nan_to_num(nan=torch.inf)
         state.train_losses[leg] = train_loss
         state.ended[leg] = True
-        applied = self.symmetries(space, state.gaps)
+        applied = self.symmetries(problem, state)
         for fork in self.parallel_parts(problem, state):
             groups = self.groups_in(space, state, fork)
             state.rows[fork] = row_of(space, [*applied, *groups], problem.config.start)
@@ -608,20 +646,70 @@ class Race(Algorithm[RaceState, ImageProblem]):
             train_losses.where(is_better & (behind <= error), -torch.inf).argmax()
         )
 
-    def symmetries(self, space: SearchSpace, measured_gaps: Tensor) -> list[str]:
-        """Names of the symmetries to apply.
+    def symmetries(self, problem: ImageProblem, state: RaceState) -> list[str]:
+        """Names of the symmetries to apply, to all classes or to some."""
+        moves = self.class_moves(problem, state)
+        by_class = () if moves is None else moves.operations
+        return [
+            operation.name
+            for operation, gap in zip(
+                symmetries_in(problem), state.gaps.tolist(), strict=True
+            )
+            if is_symmetry(*gap) or operation.name in by_class
+        ]
 
-        Args:
-            space: The search space.
-            measured_gaps: Gaps of its symmetries, as the function gaps returns them.
+    def class_moves(self, problem: ImageProblem, state: RaceState) -> ClassMoves | None:
+        """The symmetries that hold only for some classes; None if there are none."""
+        labels = dict[str, tuple[Labels, ...]]()
+        first = 0
+        for operation, gap in zip(
+            symmetries_in(problem), state.gaps.tolist(), strict=True
+        ):
+            of_moves = state.class_labels[first : first + operation.n_moves]
+            first += operation.n_moves
+            if not is_symmetry(*gap) and (of_moves != NO_CLASS).any():
+                labels[operation.name] = tuple(map(tuple, of_moves.tolist()))
+        if not labels:
+            return None
+        return ClassMoves(problem.data.class_names, tuple(labels.items()))
+
+    def space_of_schedule(self, problem: ImageProblem, state: RaceState) -> SearchSpace:
+        moves = self.class_moves(problem, state)
+        return problem.space if moves is None else _with_moves(problem.space, moves)
+
+    def gaps_by_class(
+        self, problem: ImageProblem, state: RaceState
+    ) -> dict[str, list[dict[str, list[float | None]]]]:
+        """For each symmetry of some classes, and each of its moves, the gaps of the
+        classes that it keeps or exchanges.
         """
-        named = zip(symmetries_of(space), measured_gaps.tolist(), strict=True)
-        return [name for name, (gap, error) in named if is_symmetry(gap, error)]
+        moves = self.class_moves(problem, state)
+        gaps = dict[str, list[dict[str, list[float | None]]]]()
+        first = 0
+        for operation in symmetries_in(problem):
+            numbers = range(first, first + operation.n_moves)
+            first += operation.n_moves
+            if moves is not None and operation.name in moves.operations:
+                gaps[operation.name] = [
+                    {
+                        name: rounded(gap)
+                        for name, gap, label in zip(
+                            problem.data.class_names,
+                            state.class_gaps[number],
+                            state.class_labels[number].tolist(),
+                            strict=True,
+                        )
+                        if label != NO_CLASS
+                    }
+                    for number in numbers
+                ]
+        return gaps
 
     def findings(self, problem: ImageProblem, state: RaceState) -> dict[str, Any]:
         """What the race has found, as JSON values.
 
-        These are the gaps of symmetries, and the largest gap allowed; for each fork
+        These are the gaps of symmetries, for all classes and for those that a move
+        keeps or exchanges, and the largest gap allowed; for each fork
         that has ended, its mean loss, the difference to the first fork, and its
         standard error; the chosen fork, its symmetries and groups, and whether
         look-ahead moves their values. Numbers that are not finite, as gaps of a network
@@ -648,14 +736,20 @@ class Race(Algorithm[RaceState, ImageProblem]):
             groups = self.groups_in(problem.space, state, 1 + number)
         choice = {
             "fork": winner,
-            "operations": [*self.symmetries(problem.space, state.gaps), *groups],
+            "operations": [*self.symmetries(problem, state), *groups],
         }
         measured = {
             "symmetries": gap_by_symmetry,
+            "symmetries_by_class": self.gaps_by_class(problem, state),
             "largest_gap": LARGEST_GAP,
             "forks": forks,
         }
         return {**measured, "taken": {**choice, "is_moved": state.is_moved}}
+
+
+@functools.cache
+def _with_moves(space: SearchSpace, moves: ClassMoves) -> SearchSpace:
+    return replace(space, class_moves=moves)
 
 
 def moved_by_lookahead(space: SearchSpace, row: Tensor) -> Tensor:

@@ -70,6 +70,7 @@ class RaceFindings:
     loss: of the fork `no group`. winner: the chosen fork; None before the first has
     ended. taken: symmetries and groups of the policy. n_left: number of forks that have
     not ended. is_moved: whether look-ahead has moved the values of the policy.
+    by_class: the symmetries of the policy that hold only for some classes.
     """
 
     symmetries: Mapping[str, tuple[float, float]]
@@ -80,6 +81,7 @@ class RaceFindings:
     taken: tuple[str, ...]
     n_left: int
     is_moved: bool = False
+    by_class: tuple[str, ...] = ()
 
     @staticmethod
     def of(provenance: Mapping[str, Any]) -> "RaceFindings | None":
@@ -121,6 +123,7 @@ class RaceFindings:
                 taken=tuple(taken["operations"]),
                 n_left=n_left,
                 is_moved=bool(taken.get("is_moved")),
+                by_class=tuple(provenance["symmetries_by_class"]),
             )
         except (AttributeError, KeyError, TypeError, ValueError):
             return None
@@ -131,12 +134,16 @@ class RaceFindings:
 
     @property
     def holding(self) -> list[str]:
-        """The symmetries that hold, which the policy applies."""
-        return [name for name in self.symmetries if name in self.taken]
+        """The symmetries that hold for all classes, which the policy applies."""
+        return [
+            name
+            for name in self.symmetries
+            if name in self.taken and name not in self.by_class
+        ]
 
     @property
     def broken(self) -> list[str]:
-        """The symmetries that do not hold."""
+        """The symmetries that do not hold for all classes."""
         return [
             name
             for name, (gap, error) in self.symmetries.items()
@@ -146,7 +153,7 @@ class RaceFindings:
     @property
     def undecided(self) -> list[str]:
         """The symmetries that are not decided, which the policy does not apply."""
-        decided = (*self.holding, *self.broken)
+        decided = (*self.holding, *self.broken, *self.by_class)
         return [name for name in self.symmetries if name not in decided]
 
     @property

@@ -1,67 +1,140 @@
-"""Measures of a race on validation images: calibrated losses, and how well a network
-recognises moved images.
+"""Measures of a race: calibrated losses, and how well a network recognises moved
+images.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from hba.algorithms.problem import ImageProblem
+from hba.algorithms.race_findings import is_symmetry
 from hba.operations import Operation
 from hba.operations.operation import SYMMETRY
+from hba.policy.class_moves import NO_CLASS
 from hba.tasks import task_of
+from hba.tasks.task import ImageTask
 from hba.training.metrics import logits_of
+from hba.utils.seeding import generator_for
 
 TEMPERATURES = torch.logspace(-3, 3, 61, base=2.0)
 """Factors of logits that calibration tries."""
 CLEARLY = 2.5
 FEWEST_OF_CLASS = 5
+HELD_OUT_SHARE = 0.25
+"""Share of the training images of each class that the first leg holds out."""
+LEAST_KNOWN = 0.5
+"""Smallest mean probability of its own class with which a network knows a class."""
+DEVIATION_OF_FEW = 0.3
+"""Standard deviation of the cost of N_FEW more images, which the standard error of a
+class counts too, because few images may all cost the same by chance.
+"""
+N_FEW = 2
 
 
-def validated(
-    problem: ImageProblem, network: nn.Module, move: Operation | None = None
-) -> tuple[Tensor, Tensor]:
-    """Logits (images, classes) and labels of all validation images.
+class SymmetryTest(NamedTuple):
+    """How well a network recognises moved images.
 
-    Args:
-        problem: The problem of the search.
-        network: The network.
-        move: An operation to apply to the images first.
+    Attributes:
+        gaps: For each symmetry the gap, as gaps_of returns it, and its standard error,
+            (symmetries, 2).
+        class_gaps: For each move of a symmetry, and each class, the gap of its images,
+            and of the class with which it changes places, if any, (moves, classes, 2).
+        class_labels: For each move, and each class, the label of moved images; NO_CLASS
+            where it is not shown, int64 (moves, classes).
     """
 
-    def prepare(images: Tensor) -> Tensor:
-        return problem.preprocessing.measure(
-            images if move is None else moved_by(move, images, problem.fill)
-        )
-
-    return logits_of(network, problem.data.val, prepare)
+    gaps: Tensor
+    class_gaps: Tensor
+    class_labels: Tensor
 
 
-def moved_by(move: Operation, images: Tensor, fill: Tensor | None = None) -> Tensor:
-    """Images after a symmetry; one that draws, such as a quarter turn, takes its values
-    in turn.
-    """
-    places = (
-        torch.arange(len(images) * move.n_uniforms, device=images.device) % 3 + 0.5
-    ) / 3
-    return move(images, fill=fill, position=places.view(len(images), move.n_uniforms))
+def validated(problem: ImageProblem, network: nn.Module) -> tuple[Tensor, Tensor]:
+    """Logits (images, classes) and labels of all validation images."""
+    return logits_of(network, problem.data.val, problem.preprocessing.measure)
 
 
-def gaps(problem: ImageProblem, network: nn.Module) -> Tensor:
-    """Gaps of the space's symmetries on validation images, as gaps_of returns them."""
-    logits, labels = validated(problem, network)
-    moves = [
+def symmetries_in(problem: ImageProblem) -> list[Operation]:
+    """The symmetries of the space."""
+    return [
         operation
         for operation in problem.space.operations
         if operation.stage == SYMMETRY
     ]
-    return gaps_of(
-        logits, labels, (validated(problem, network, move)[0] for move in moves)
+
+
+def held_out(problem: ImageProblem) -> Tensor:
+    """Indices of the training images that the first leg holds out, of each class
+    HELD_OUT_SHARE, ascending.
+    """
+    labels = problem.data.train.labels.cpu()
+    generator = generator_for(
+        problem.config.seed, "images held out", torch.device("cpu")
+    )
+    order = torch.randperm(len(labels), generator=generator)
+    strata = torch.from_numpy(task_of(labels).strata(labels.numpy()))[order]
+    parts = [order[strata == stratum] for stratum in strata.unique()]
+    chosen = [part[: int(HELD_OUT_SHARE * len(part))] for part in parts]
+    return torch.cat(chosen).sort().values
+
+
+def tested_symmetries(
+    problem: ImageProblem, network: nn.Module, places: Tensor
+) -> SymmetryTest:
+    """Test the symmetries of the space by images that the network has not seen.
+
+    These are the training images that were held out, and the validation images unless
+    they may be of another kind.
+
+    Args:
+        problem: The problem of the search.
+        network: A network that was trained without symmetries.
+        places: Indices of the training images that it has not seen.
+    """
+
+    def outputs(move: Operation | None, uniform: float = 0.0) -> tuple[Tensor, Tensor]:
+        def prepare(images: Tensor) -> Tensor:
+            if move is not None:
+                position = images.new_full((len(images), move.n_uniforms), uniform)
+                images = move(images, fill=problem.fill, position=position)
+            return problem.preprocessing.measure(images)
+
+        parts = [logits_of(network, problem.data.train, prepare, places)]
+        if not problem.data.has_own_val:
+            parts.append(logits_of(network, problem.data.val, prepare))
+        logits, labels = zip(*parts, strict=True)
+        return torch.cat(logits), torch.cat(labels)
+
+    logits, labels = outputs(None)
+    moved = [
+        [
+            outputs(operation, (move + 0.5) / operation.n_moves)[0]
+            for move in range(operation.n_moves)
+        ]
+        for operation in symmetries_in(problem)
+    ]
+    tests = [class_gaps_of(logits, labels, of_moves) for of_moves in moved]
+    n_classes = logits.shape[1]
+    no_gaps = logits.new_zeros(0, n_classes, 2)
+    no_labels = torch.zeros(0, n_classes, dtype=torch.long, device=logits.device)
+    return SymmetryTest(
+        gaps_of(logits, labels, moved),
+        torch.cat([no_gaps, *(gaps for gaps, _ in tests)]),
+        torch.cat([no_labels, *(results for _, results in tests)]),
     )
 
 
-def gaps_of(logits: Tensor, labels: Tensor, moved: Iterable[Tensor]) -> Tensor:
+def learned_share(task: ImageTask, doubts: Tensor, labels: Tensor) -> Tensor:
+    """How much less a network doubts than one that knows only how common each class
+    is, (); 0 if it does not.
+    """
+    return (task.guessing_doubt(labels) - doubts.mean()).clamp(min=0)
+
+
+def gaps_of(
+    logits: Tensor, labels: Tensor, moved: Sequence[Sequence[Tensor]]
+) -> Tensor:
     """The share of what a network has learned that moving images costs.
 
     If the network has learned nothing, the gaps are infinite. Means over classes count
@@ -72,18 +145,19 @@ def gaps_of(logits: Tensor, labels: Tensor, moved: Iterable[Tensor]) -> Tensor:
     Args:
         logits: Logits of the images (images, classes).
         labels: Labels of the images.
-        moved: For each move, the logits of the moved images.
+        moved: For each symmetry, the logits of the images after each of its moves.
 
     Returns:
-        Gap of each move and its standard error, (moves, 2).
+        Gap of each symmetry and its standard error, (symmetries, 2).
     """
     task = task_of(labels)
     before = task.doubts(logits, labels)
-    learned = (task.guessing_doubt(labels) - before.mean()).clamp(min=0)
+    learned = learned_share(task, before, labels)
     rows = before.new_zeros(0, 2)
     members = task.members(labels)
-    for moved_logits in moved:
-        cost = (task.doubts(moved_logits, labels) - before) / learned
+    for of_moves in moved:
+        after = torch.stack([task.doubts(of_move, labels) for of_move in of_moves])
+        cost = (after.mean(dim=0) - before) / learned
         of_classes = [
             cost[of_class.bool()]
             for of_class in members
@@ -97,6 +171,58 @@ def gaps_of(logits: Tensor, labels: Tensor, moved: Iterable[Tensor]) -> Tensor:
         error = cost.std() / len(cost) ** 0.5
         rows = torch.cat([rows, torch.stack([gap, error])[None]])
     return rows.nan_to_num(torch.inf, torch.inf, torch.inf)
+
+
+def class_gaps_of(
+    logits: Tensor, labels: Tensor, moved: Sequence[Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Which class the moved images of each class belong to, and what this costs.
+
+    A class keeps its label if its moved images are most likely of this class, or
+    exchanges it with another one if those of both are most likely of the other. The
+    gap is that of gaps_of for these labels and images, and must be one of a symmetry
+    (is_symmetry). A move and its inverse must have the same result, because images of a
+    kind that a network does not know may look like any class.
+
+    Args:
+        logits: Logits of the images (images, classes).
+        labels: Labels of the images; one class for each image.
+        moved: Logits of the images after each move of a symmetry. The inverses of the
+            moves are these moves in reverse order.
+
+    Returns:
+        Gap of each move and class, and its standard error, (moves, classes, 2),
+        infinite where no class is likely; the label of the moved images, NO_CLASS where
+        it is not shown, (moves, classes).
+    """
+    n_classes = logits.shape[1]
+    gaps = torch.full((len(moved), n_classes, 2), torch.inf, device=logits.device)
+    results = torch.full((len(moved), n_classes), NO_CLASS, device=logits.device)
+    if labels.ndim > 1:
+        return gaps, results
+    task = task_of(labels)
+    before = task.doubts(logits, labels)
+    learned = learned_share(task, before, labels)
+    few = N_FEW * DEVIATION_OF_FEW**2
+    for move, of_move in enumerate(moved):
+        sums = torch.zeros(n_classes, n_classes, device=logits.device)
+        sums.index_add_(0, labels, task.probabilities(of_move))
+        likeliest = sums.argmax(dim=1)
+        costs = (task.doubts(of_move, likeliest[labels]) - before) / learned
+        for first, second in enumerate(likeliest.tolist()):
+            doubts = [before[labels == label] for label in {first, second}]
+            has_images = all(len(of_class) for of_class in doubts)
+            if int(likeliest[second]) != first or not has_images:
+                continue
+            cost = costs[(labels == first) | (labels == second)]
+            squares = (cost - cost.mean()).square().sum() + few
+            error = (squares / (len(cost) - 1 + N_FEW) / len(cost)).sqrt()
+            gaps[move, first] = torch.stack([cost.mean(), error])
+            is_known = all(1 - of_class.mean() >= LEAST_KNOWN for of_class in doubts)
+            if is_known and is_symmetry(*gaps[move, first].tolist()):
+                results[move, first] = second
+    results = results.where(results == results.flip(0), NO_CLASS)
+    return gaps.nan_to_num(torch.inf, torch.inf, torch.inf), results
 
 
 def calibration(logits: Tensor, labels: Tensor) -> Tensor:

@@ -279,6 +279,10 @@ class SearchData(_Data):
     """How many images are kept for the test; 0 if the test part is separate, None if it
     is unknown.
     """
+    has_own_val: bool = field(default=False, kw_only=True)
+    """Whether the validation images are separate too, so that they may be of another
+    kind than the training images.
+    """
 
 
 @dataclass(frozen=True)

@@ -169,7 +169,11 @@ def load_search_data(
         raise too_many_broken(lost, len(train) + len(val), len(train) + len(val))
     val_unused = source.val.unused if source.val else ()
     not_images = (*source.train.unused, *val_unused)
-    details: dict[str, Any] = {"not_images": not_images, "facts": source.facts}
+    details: dict[str, Any] = {
+        "not_images": not_images,
+        "facts": source.facts,
+        "has_own_val": source.val is not None,
+    }
     if config.data not in DATASET_NAMES:
         details |= {"listing": (train, val), "train_pool": train}
     return SearchData(

@@ -35,19 +35,28 @@ SUM_BATCH_SIZE = 100
 class BatchStream:
     """Endless batches, in a new random order in each epoch.
 
-    A batch is a pair (images float in [0, 1], labels). An epoch has len(data) //
-    batch_size batches of at most len(data) images, without the last part. The
+    A batch is a pair (images float in [0, 1], labels). An epoch has n_images //
+    batch_size batches of at most n_images images, without the last part. The
     position can be saved and restored.
 
     Args:
         data: The images.
         batch_size: Number of images of a batch.
         seed: Decides the orders.
+        places: Indices of the images to use; None for all.
     """
 
-    def __init__(self, data: Images, batch_size: int, seed: int) -> None:
+    def __init__(
+        self,
+        data: Images,
+        batch_size: int,
+        seed: int,
+        places: Tensor | None = None,
+    ) -> None:
         self.data = data
-        self.batch_size = min(batch_size, len(data))
+        self.places = places
+        self.n_images = len(data) if places is None else len(places)
+        self.batch_size = min(batch_size, self.n_images)
         self.generator = torch.Generator(exact_device(data.device)).manual_seed(seed)
         self.order = self._new_order()
         self.position = 0
@@ -55,7 +64,7 @@ class BatchStream:
 
     @property
     def batches_per_pass(self) -> int:
-        return len(self.data) // self.batch_size
+        return self.n_images // self.batch_size
 
     def next(self) -> Batch:
         if self.position == self.batches_per_pass:
@@ -75,8 +84,10 @@ class BatchStream:
 
     def _new_order(self) -> Tensor:
         order = torch.randperm(
-            len(self.data), generator=self.generator, device=self.generator.device
+            self.n_images, generator=self.generator, device=self.generator.device
         )
+        if self.places is not None:
+            order = self.places.to(order.device)[order]
         return order.to(self.data.device)
 
     def state_dict(self) -> dict[str, Any]:

@@ -14,8 +14,23 @@ from hba.utils.text import first_of
 
 NO_CLASS = -1
 """Stands for a label where moved images belong to no class."""
+MOST_NAMES = 12
+"""Number of classes that a sentence names."""
 Labels = tuple[int, ...]
 """For each class, the label of its moved images."""
+
+
+def name_of_move(operation: str, number: int, n_moves: int) -> str:
+    """The name of a move, such as `QuarterTurn by 180 degrees`.
+
+    Args:
+        operation: Name of a symmetry.
+        number: Of the move, from 0.
+        n_moves: Number of its moves: 1, or the turns of a circle without the whole one.
+    """
+    if n_moves == 1:
+        return operation
+    return f"{operation} by {360 * (number + 1) // (n_moves + 1)} degrees"
 
 
 @dataclass(frozen=True)
@@ -93,6 +108,30 @@ class ClassMoves:
             ]
             for operation, moves in self.labels
         }
+
+    def sentences(self) -> list[str]:
+        """For each move, which classes keep their label, and which exchange it."""
+        sentences = []
+        for operation, moves in self.names().items():
+            for number, of_move in enumerate(moves):
+                kept = [before for before, after in of_move.items() if before == after]
+                exchanged = [
+                    f"{before} and {after}"
+                    for before, after in of_move.items()
+                    if before < after and of_move.get(after) == before
+                ]
+                parts = []
+                if kept:
+                    parts.append(f"keeps {first_of(kept, MOST_NAMES)}")
+                if exchanged:
+                    parts.append(f"exchanges {first_of(exchanged, MOST_NAMES)}")
+                if parts:
+                    name = name_of_move(operation, number, len(moves))
+                    sentences.append(
+                        f"{name} {' and '.join(parts)}; images of other classes do not"
+                        " get it."
+                    )
+        return sentences
 
     def without(self, *operations: str) -> ClassMoves | None:
         """The same without some operations; None if none is left."""

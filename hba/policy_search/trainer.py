@@ -296,7 +296,7 @@ class SearchTrainer:
         spread = spreads.reshape(len(spreads), -1) * columns
         epochs = algorithm.epochs_of_schedule(rows, self.context.config, space)
         return Schedule(
-            space,
+            algorithm.space_of_schedule(self.context.problem, self.state),
             rows[epochs],
             self.context.fill,
             self._provenance(),

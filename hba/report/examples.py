@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hba.operations import Operation
+from hba.operations import Operation, find_operation
 from hba.operations.drawing import FIXED, SIGN
 from hba.operations.operation import MIXING, SYMMETRY, WALK
+from hba.policy.class_moves import name_of_move
 from hba.policy.draw import BatchSample
 from hba.policy.module import Policy
 from hba.report.samples import Samples
@@ -93,11 +94,40 @@ def operation_examples(
                 policy, operation, draw, samples.images[number]
             )
             noun = "images"
+            moves = schedule.space.class_moves
+            if moves is not None and operation.name in moves.operations:
+                noun = "images of some classes"
             changed = _changed(policy, operation, chosen, large.images[number])
         if changed:
             detail = f"{100 * shares[operation.name]:.0f} % of the {noun}{largest}"
             pictures = (Picture("original", large.images[number] / 255), *changed)
             yield Example(operation.name, detail, large.class_names[number], pictures)
+
+
+def class_examples(
+    schedule: Schedule, samples: Samples, native: Samples | None
+) -> Iterator[Example]:
+    """The effect of symmetries that hold only for some classes, on images of these."""
+    moves = schedule.space.class_moves
+    if moves is None:
+        return
+    large = native or samples
+    results = moves.names()
+    for image, class_name in zip(large.images, large.class_names, strict=True):
+        pixels = image[None].float() / 255
+        pictures = [Picture("original", pixels[0], class_name)]
+        for name, of_operation in results.items():
+            operation = find_operation(name)
+            for number, of_move in enumerate(of_operation):
+                if class_name not in of_move:
+                    continue
+                uniform = (number + 0.5) / operation.n_moves
+                position = pixels.new_full((1, operation.n_uniforms), uniform)
+                (moved,) = operation(pixels, position=position)
+                label = name_of_move(name, number, operation.n_moves)
+                pictures.append(Picture(label, moved, of_move[class_name]))
+        if len(pictures) > 1:
+            yield Example(class_name, "", class_name, tuple(pictures))
 
 
 def _for_channels(schedule: Schedule, samples: Samples) -> Schedule:

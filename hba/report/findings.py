@@ -108,6 +108,8 @@ def schedule_lines(schedule: Schedule) -> list[str]:
     origin = schedule.provenance
     race = RaceFindings.of(origin)
     lines = race_sentences(race) if race else []
+    if space.class_moves is not None:
+        lines += space.class_moves.sentences()
     if space.operations:
         lines.append(reach_line(schedule, schedule.epochs - 1))
     reached = {epoch: reach(schedule, epoch).numbers for epoch in key_epochs(schedule)}
@@ -239,7 +241,7 @@ def _on_symmetries(race: RaceFindings) -> list[str]:
     )
     return [
         f"Symmetries {results}. In brackets: the share of what the network has learned"
-        " that it loses on validation images moved in this way, with its standard"
+        " that it loses on new images moved in this way, with its standard"
         f" error; their sum is at most {100 * race.largest_gap:.0f} % for a symmetry"
         " that holds, and their difference is more for one that does not."
     ]
@@ -249,7 +251,8 @@ def symmetry_results(race: RaceFindings) -> dict[str, list[str]]:
     """Names of symmetries by the result of their test in words, without empty lists."""
     results = {
         "that hold": race.holding,
-        "that do not hold": race.broken,
+        "that hold for some classes": [*race.by_class],
+        "that do not hold": [name for name in race.broken if name not in race.by_class],
         "not decided, and not taken": race.undecided,
     }
     return {result: names for result, names in results.items() if names}

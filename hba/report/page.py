@@ -273,6 +273,10 @@ def _policy_part(
         "examples": (
             list(examples.operation_examples(schedule, shown, native)) if shown else []
         ),
+        "class_examples": (
+            list(examples.class_examples(schedule, shown, native)) if shown else []
+        ),
+        "class_moves": space.class_moves.sentences() if space.class_moves else [],
         "together": (
             examples.together(schedule, shown, native if is_larger else None)
             if shown

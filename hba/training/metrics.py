@@ -108,16 +108,29 @@ def measure_batch_size(image_size: int) -> int:
 
 @torch.no_grad()
 def logits_of(
-    network: nn.Module, data: Images, prepare: Function
+    network: nn.Module,
+    data: Images,
+    prepare: Function,
+    places: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Logits of all images by the network in eval mode, as in `measure`.
+    """Logits of images by the network in eval mode, as in `measure`.
+
+    Args:
+        network: The network.
+        data: The images.
+        prepare: Takes images in [0, 1].
+        places: Indices of the images; None for all.
 
     Returns:
         Logits (N, classes), float32, and labels.
     """
     was_training = network.training
     network.eval()
-    batches = data.once(measure_batch_size(data.image_size))
+    batch_size = measure_batch_size(data.image_size)
+    if places is None:
+        batches = data.once(batch_size)
+    else:
+        batches = data.read(places.to(data.device).split(batch_size))
     outputs = [
         (network(prepare(as_floats(images))), labels) for images, labels in batches
     ]

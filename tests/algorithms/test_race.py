@@ -16,11 +16,12 @@ from torch import Tensor, nn
 
 import hba
 from hba.algorithms.race import Race, moved_by_lookahead
-from hba.algorithms.race_measures import calibrated, gaps_of
+from hba.algorithms.race_measures import calibrated, class_gaps_of, gaps_of
 from hba.algorithms.race_policies import groups_of, row_of
 from hba.data import LabelledImages, SearchData
 from hba.errors import SettingsError
 from hba.operations import OPERATIONS, STAGED
+from hba.policy.class_moves import NO_CLASS
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.tasks import Classification
@@ -44,8 +45,8 @@ SETTINGS: dict[str, Any] = {
 
 
 def sides() -> SearchData:
-    """The bright half is the left or the right one: mirrored left to right the label is
-    wrong, top to bottom right.
+    """The bright half is the left or the right one. A horizontal flip and half a turn
+    exchange the classes, and a vertical flip keeps them.
     """
     return SearchData(
         "sides", ("left", "right"), small_images(96, seed=0), small_images(48, seed=1)
@@ -68,8 +69,15 @@ def probability(result: hba.SearchResult, name: str) -> float:
 
 def test_symmetries_of_the_images_are_found_and_others_left_out() -> None:
     result = search()
-    assert [probability(result, name) for name in FLIPS] == [0.0, 0.5, 0.0]
+    assert [probability(result, name) for name in FLIPS] == [0.5, 0.5, 0.75]
     assert result.schedule is not None
+    moves = result.schedule.space.class_moves
+    assert moves is not None
+    exchanged = {"left": "right", "right": "left"}
+    assert moves.names() == {
+        "HorizontalFlip": [exchanged],
+        "QuarterTurn": [{}, exchanged, {}],
+    }
     assert result.schedule.epochs == 1
     gaps = result.schedule.provenance["symmetries"]
     assert gaps["HorizontalFlip"][0] > 0.5
@@ -91,7 +99,7 @@ def test_it_takes_the_fork_with_the_least_loss_and_as_long_as_it_says() -> None:
     assert len(result.metrics) == 2 + 3 * len(forks) + 6
     chosen = result.schedule.provenance["taken"]
     assert forks[chosen["fork"]][1] + forks[chosen["fork"]][2] <= 0
-    assert chosen["operations"][0] == "VerticalFlip"
+    assert chosen["operations"][:3] == [*FLIPS]
     assert forks["no group"][1:] == [0.0, 0.0]
 
 
@@ -110,7 +118,7 @@ def test_lookahead_moves_the_values_of_what_is_taken_and_no_others(
     again = hba.search(sides(), **SETTINGS, out=tmp_path, resume=True).schedule
     assert again is not None
     assert np.array_equal(again.values, schedule.values)
-    assert schedule.provenance["taken"]["operations"] == ["VerticalFlip", "erasing"]
+    assert schedule.provenance["taken"]["operations"] == [*FLIPS, "erasing"]
     row = row_of(SPACE, schedule.provenance["taken"]["operations"])
     moves = moved_by_lookahead(SPACE, row)
     assert moves.any()
@@ -169,11 +177,53 @@ def test_a_move_that_exchanges_two_classes_of_many_has_a_large_gap() -> None:
     exchanged[labels == 0] = 1
     exchanged[labels == 1] = 0
     kept, moved = gaps_of(
-        logits, labels, [logits + noise, 5.0 * F.one_hot(exchanged, 40) + noise]
+        logits, labels, [[logits + noise], [5.0 * F.one_hot(exchanged, 40) + noise]]
     )[:, 0].tolist()
     assert abs(kept) < 0.02
     assert moved > 0.5
     assert int((exchanged != labels).sum()) == 20
+
+
+def logits_for(labels: Tensor, n_classes: int) -> Tensor:
+    """Logits of a network that is sure of these labels."""
+    return 5.0 * F.one_hot(labels, n_classes)
+
+
+def test_a_class_keeps_or_exchanges_its_label_and_a_rare_one_is_left_out() -> None:
+    kept, first, second, lost, rare = range(5)
+    labels = torch.tensor([kept, first, second, lost] * 20 + [rare])
+    generator = seeded(2)
+    moved_labels = labels.clone()
+    moved_labels[labels == first] = second
+    moved_labels[labels == second] = first
+    is_lost = labels == lost
+    moved_labels[is_lost] = torch.randint(5, (20,), generator=generator)
+    gaps, results = class_gaps_of(
+        logits_for(labels, 5), labels, [logits_for(moved_labels, 5)]
+    )
+    assert results.tolist() == [[kept, second, first, NO_CLASS, NO_CLASS]]
+    assert gaps[0, :3, 0].abs().max() < 0.01
+    # Images of the rare class stay in it, but there is only one.
+    assert gaps[0, rare, 1] > 0.15
+
+
+def test_a_class_that_becomes_one_which_stays_is_not_moved() -> None:
+    labels = torch.arange(60) % 3
+    moved_labels = torch.where(labels == 0, 1, labels)
+    _, results = class_gaps_of(
+        logits_for(labels, 3), labels, [logits_for(moved_labels, 3)]
+    )
+    assert results.tolist() == [[NO_CLASS, 1, 2]]
+
+
+def test_a_turn_and_the_turn_back_must_have_the_same_result() -> None:
+    labels = torch.arange(60) % 2
+    kept = logits_for(labels, 2)
+    exchanged = logits_for(1 - labels, 2)
+    _, results = class_gaps_of(kept, labels, [kept, kept, exchanged])
+    assert results.tolist() == [[NO_CLASS] * 2, [0, 1], [NO_CLASS] * 2]
+    _, results = class_gaps_of(kept, labels, [exchanged, kept, exchanged])
+    assert results.tolist() == [[1, 0], [0, 1], [1, 0]]
 
 
 def test_without_look_ahead_the_policy_is_that_of_the_best_fork() -> None:

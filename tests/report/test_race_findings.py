@@ -11,7 +11,8 @@ import hba
 from hba.algorithms.race_findings import RaceFindings
 from hba.algorithms.race_policies import row_of
 from hba.policy.spaces import SPACES
-from hba.report.findings import race_sentences, schedule_lines
+from hba.policy_choice.rows import goes_with
+from hba.report.findings import race_sentences, schedule_lines, symmetry_results
 from hba.results.over_seeds import OverSeeds
 from hba.results.provenance import network_measured
 from hba.schedule.schedule import Schedule
@@ -37,6 +38,7 @@ PROVENANCE: dict[str, Any] = {
         "VerticalFlip": [0.02, 0.03],
         "QuarterTurn": [None, None],
     },
+    "symmetries_by_class": {},
     "largest_gap": 0.15,
     "forks": {"no group": [1.5, 0.0, 0.0], "erasing": [1.25, -0.25, 0.05]},
     "taken": {"fork": "erasing", "operations": TAKEN},
@@ -70,6 +72,24 @@ def test_sentences_name_what_holds_what_lowers_the_loss_and_what_is_left() -> No
     assert unfinished is not None
     assert "2 have not" in race_sentences(unfinished)[-1]
     assert RaceFindings.of({}) is RaceFindings.of({**PROVENANCE, "forks": 3}) is None
+
+
+def test_a_symmetry_of_some_classes_is_neither_holding_nor_broken() -> None:
+    operations = [*TAKEN, "HorizontalFlip"]
+    findings = RaceFindings.of(
+        {
+            **PROVENANCE,
+            "symmetries_by_class": {"HorizontalFlip": [{"a": [0.0, 0.01]}]},
+            "taken": {"fork": "erasing", "operations": operations},
+        }
+    )
+    assert findings is not None
+    assert findings.holding == ["VerticalFlip"]
+    assert symmetry_results(findings)["that hold for some classes"] == [
+        "HorizontalFlip"
+    ]
+    # A recipe with a horizontal flip moves the images of all classes.
+    assert not goes_with("photo", findings)
 
 
 def test_groups_that_helped_only_together_are_named(tmp_path: Path) -> None:
