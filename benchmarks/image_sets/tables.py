@@ -49,19 +49,15 @@ def frames_of(records: Iterable[Record], measured_on: str) -> Frames:
 
 
 def best_recipe(frame: pd.DataFrame) -> str | None:
-    """The recipe with the lowest mean calibrated loss over the seeds that all recipes
-    have; None until all have run.
+    """Of the recipes that have run, the one with the lowest mean calibrated loss over
+    the seeds that all of them have; None without such a seed.
     """
     table = (
         frame[frame["name"].isin([*RECIPES])]
         .pivot_table(index="seed", columns="name", values=LOSS)
         .dropna()
     )
-    return (
-        str(table.mean().idxmin())
-        if len(table) and len(table.columns) == len(RECIPES)
-        else None
-    )
+    return str(table.mean().idxmin()) if len(table) else None
 
 
 class Pair(NamedTuple):
@@ -167,14 +163,16 @@ def largest(end: Mapping[str, Mapping[str, float]], operations: Iterable[str]) -
 
 
 def recipe_table(frames: Frames) -> pd.DataFrame:
-    """Validation error in per cent of each recipe; a star marks the lowest calibrated
-    loss on a set.
+    """Validation error in per cent of each recipe that has run; a star marks the lowest
+    calibrated loss on a set.
     """
-    table = pd.DataFrame({"recipe": [*RECIPES]})
+    have_run = {row for frame in frames.values() for row in frame["name"]}
+    recipes = [name for name in RECIPES if name in have_run]
+    table = pd.DataFrame({"recipe": recipes})
     for name, frame in frames.items():
-        cells = dict.fromkeys(RECIPES, NOTHING)
+        cells = dict.fromkeys(recipes, NOTHING)
         best = best_recipe(frame)
-        for row, runs in frame[frame["name"].isin([*RECIPES])].groupby("name"):
+        for row, runs in frame[frame["name"].isin(recipes)].groupby("name"):
             star = " *" if row == best else ""
             cells[row] = f"{spread_text(runs[ERROR], 1)}{star}"
         table[name] = [*cells.values()]
