@@ -22,12 +22,16 @@ PREFERRED = (
     "overhead",
     "photo",
     "trivialaugment",
+    "flip",
     "autoaugment",
     "overhead-randaugment",
     "oriented",
     "timm",
 )
-"""Other recipes, in order of preference, for when there is no time for all."""
+"""Other recipes, in order of preference, for when there is no time for all: `overhead`,
+which competes only where all flips and turns hold or are unknown, then the others, by
+how common they are where people fine-tune.
+"""
 
 
 def rows_of_contest(found: Schedule | None, most: int) -> tuple[str, ...]:

@@ -1,9 +1,10 @@
 """Recipes: augmentations that people choose by hand, as schedules of one epoch, by
 name.
 
-The crop of `photo`, `oriented`, `overhead` and `overhead-randaugment` shifts every
-image by at most an eighth of its side, 4 of 32 pixels, as is usual for CIFAR.
-RandAugment, TrivialAugment, AutoAugment, and the RandAugment of timm are fitted
+The horizontal flip is torchvision's RandomHorizontalFlip. The crop of `photo`,
+`oriented`, `overhead` and `overhead-randaugment` shifts every image by at most an
+eighth of its side, 4 of 32 pixels, as is usual for CIFAR. RandAugment,
+TrivialAugment, AutoAugment, and the RandAugment of timm are fitted
 (hba/schedule/fit.py): an image gets each operation as often as in the original, and as
 many operations, but pairs of operations differ, and so do magnitudes that vary. Each
 function below says by how much. For pairs, d is the total variation distance between
@@ -183,6 +184,10 @@ def timm_randaugment() -> tuple[SubPolicy, ...]:
 
 RECIPES: Mapping[str, Recipe] = {
     "none": Recipe(none, "nothing besides the baseline augmentation"),
+    "flip": Recipe(
+        partial(_recipe, "flip", FLIP),
+        "horizontal flip of half of the images, and nothing else",
+    ),
     "randaugment": Recipe(
         partial(of_torchvision, "randaugment"),
         "RandAugment, with torchvision's defaults",

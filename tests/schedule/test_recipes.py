@@ -190,7 +190,13 @@ def augmented(name: str, image: Tensor) -> Tensor:
 
 @pytest.mark.parametrize(
     ("name", "n"),
-    [("photo", 2), ("oriented", 1), ("overhead", 8), ("overhead-randaugment", 8)],
+    [
+        ("flip", 2),
+        ("photo", 2),
+        ("oriented", 1),
+        ("overhead", 8),
+        ("overhead-randaugment", 8),
+    ],
 )
 def test_each_symmetry_comes_equally_often(name: str, n: int) -> None:
     """An eighth of 3 pixels is no shift. All flips and turns of a square are 8, each as
