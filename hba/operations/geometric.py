@@ -226,8 +226,8 @@ def resized_crop(
 
     The logarithm of the ratio of the sides relative to the image is from U(-log 4/3,
     log 4/3), or from a smaller interval if the crop would leave the image. Ref:
-    torchvision's RandomResizedCrop, which then draws another ratio, and crops whole
-    pixels; PIL.Image.transform(EXTENT).
+    torchvision's RandomResizedCrop, which then draws another area and ratio, and crops
+    whole pixels; PIL.Image.transform(EXTENT).
     """
     ratio = area.reciprocal().clamp(max=CROP_RATIO) ** (2 * uniforms[..., 0] - 1)
     across = (area * ratio).sqrt()

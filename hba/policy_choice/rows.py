@@ -20,6 +20,7 @@ ALWAYS = (NONE, RANDAUGMENT, FOUND)
 """Rows of every contest."""
 PREFERRED = (
     "overhead",
+    "crop-flip",
     "photo",
     "trivialaugment",
     "flip",

@@ -43,9 +43,9 @@ Stages = Mapping[str, tuple[float, float | None]]
 FLIP: Stages = {"HorizontalFlip": (0.5, None)}
 TURNS: Stages = {**FLIP, "VerticalFlip": (0.5, None), "QuarterTurn": (0.75, None)}
 CROP: Stages = {"PaddedCrop": (1.0, 1 / 8)}
+CROP_FLIP: Stages = {**FLIP, "ResizedCrop": (1.0, 0.08)}
 TIMM: Stages = {
-    **FLIP,
-    "ResizedCrop": (1.0, 0.08),
+    **CROP_FLIP,
     "Erase": (0.25, 1 / 3),
     "Mixup": (0.5, 0.8),
     "CutMix": (1.0, 1.0),
@@ -81,6 +81,20 @@ class Recipe(NamedTuple):
 def none() -> Schedule:
     """One operation with probability 0, because a space needs one."""
     return _recipe("none", {"HorizontalFlip": (0.0, None)})
+
+
+def crop_flip() -> Schedule:
+    """RandomResizedCrop and RandomHorizontalFlip of torchvision with their defaults, as
+    is usual in fine-tuning.
+
+    Ref: PyTorch's transfer learning tutorial, transformers'
+    run_image_classification.py, torchvision's references/classification/presets.py and
+    timm's create_transform: all with a scale of (0.08, 1). torchvision draws area and
+    ratio again if a crop does not fit, so it has fewer large crops: D of the area is
+    0.12, its mean 0.48 of the image, here 0.54. Crops of up to 3/4 of the area are
+    drawn alike. Here, the ratio is relative to the image's.
+    """
+    return _recipe("crop-flip", CROP_FLIP)
 
 
 def of_torchvision(
@@ -187,6 +201,10 @@ RECIPES: Mapping[str, Recipe] = {
     "flip": Recipe(
         partial(_recipe, "flip", FLIP),
         "horizontal flip of half of the images, and nothing else",
+    ),
+    "crop-flip": Recipe(
+        crop_flip,
+        "resized crop of 8 to 100 % of the area, and horizontal flip",
     ),
     "randaugment": Recipe(
         partial(of_torchvision, "randaugment"),

@@ -12,14 +12,16 @@ import pytest
 import torch
 import torchvision.transforms.functional as TF
 from random_inputs import seeded
+from scipy import stats
 from torch import Tensor
+from torchvision.transforms import RandomHorizontalFlip, RandomResizedCrop
 
 import hba
 from hba.algorithms.algorithm import first_row
 from hba.data import LabelledImages
 from hba.errors import ScheduleError
 from hba.exports import TARGETS
-from hba.operations import OPERATIONS
+from hba.operations import OPERATIONS, STAGED
 from hba.operations.drawing import SIGN
 from hba.operations.erasing import ASPECTS, SMALLEST_SHARE
 from hba.operations.geometric import CROP_RATIO
@@ -243,6 +245,75 @@ def test_crops_are_those_of_random_crop_with_an_eighth_of_padding(name: str) -> 
         [1 / len(shares)] * len(shares), abs=6 / (N_IMAGES * len(shares)) ** 0.5
     )
     assert sum(shares) == pytest.approx(1)
+
+
+def boxes_of_crop_flip(n_images: int) -> Tensor:
+    """Area, logarithm of the ratio of width to height, and place among those possible,
+    (N, 4).
+    """
+    draw = hba.load_policy("crop-flip").policy(0).draw(n_images, seeded(0))
+    crop = STAGED["ResizedCrop"].function(
+        draw.magnitudes[:, 1].double(), 1, 1, draw.positions[:, 1].double()
+    )
+    width = crop["a"]
+    height = crop["e"]
+    return torch.stack(
+        [
+            width * height,
+            (width / height).log(),
+            crop["c"] / (1 - width),
+            crop["f"] / (1 - height),
+        ],
+        dim=1,
+    )
+
+
+def boxes_of_torchvision(n_images: int) -> Tensor:
+    """The same of RandomResizedCrop, on an image so large that whole pixels are
+    fine.
+    """
+    side = 100_000
+    crop = RandomResizedCrop(224)
+    image = torch.empty(1, 1, 1).expand(1, side, side)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        boxes = [
+            crop.get_params(image, [*crop.scale], [*crop.ratio])
+            for _ in range(n_images)
+        ]
+    top, left, height, width = torch.tensor(boxes).double().div(side).unbind(dim=1)
+    return torch.stack(
+        [
+            width * height,
+            (width / height).log(),
+            left / (1 - width),
+            top / (1 - height),
+        ],
+        dim=1,
+    )
+
+
+def test_resized_crops_are_as_far_from_torchvision_as_stated() -> None:
+    """Up to 3/4 of the area, every ratio fits, and crops are alike."""
+    ours, theirs = (
+        boxes.numpy()
+        for boxes in (boxes_of_crop_flip(N_IMAGES), boxes_of_torchvision(N_IMAGES))
+    )
+    noise = 2 * (2 / N_IMAGES) ** 0.5
+    areas = stats.ks_2samp(ours[:, 0], theirs[:, 0])
+    assert areas.statistic == pytest.approx(0.124, abs=noise)
+    means = ours[:, 0].mean(), theirs[:, 0].mean()
+    assert means == pytest.approx((0.54, 0.478), abs=noise / 2)
+    small_ours, small_theirs = (boxes[boxes[:, 0] < 0.75] for boxes in (ours, theirs))
+    for column in range(4):
+        alike = stats.ks_2samp(small_ours[:, column], small_theirs[:, column])
+        assert alike.pvalue > 1e-3, column
+
+
+def test_crop_flip_flips_as_often_as_torchvision() -> None:
+    draw = hba.load_policy("crop-flip").policy(0).draw(N_IMAGES, seeded(0))
+    share = (draw.slots[:, 0] == 0).double().mean()
+    assert share == pytest.approx(RandomHorizontalFlip().p, abs=3 / N_IMAGES**0.5)
 
 
 def test_timm_applies_the_operations_that_timm_applies() -> None:
