@@ -24,6 +24,7 @@ PREFERRED = (
     "photo",
     "trivialaugment",
     "flip",
+    "randaugment-light",
     "autoaugment",
     "overhead-randaugment",
     "oriented",

@@ -50,6 +50,8 @@ TIMM: Stages = {
     "Mixup": (0.5, 0.8),
     "CutMix": (1.0, 1.0),
 }
+LIGHT_MAGNITUDE = 5
+"""The magnitude of `randaugment-light`, from 0 to 30; torchvision's default is 9."""
 TIMM_LEVEL = 9.0
 """The level m9."""
 TIMM_DEVIATION = 0.5
@@ -111,6 +113,20 @@ def of_torchvision(
     from hba.schedule.torchvision_policies import policy_of_torchvision
 
     return _recipe(name or policy, stages or {}, policy_of_torchvision(policy))
+
+
+def light_randaugment() -> Schedule:
+    """torchvision's RandAugment with about half of its default magnitude, for trainings
+    of few epochs. AutoContrast and Equalize have no magnitude.
+
+    It is fitted as well as RandAugment: d = 0.032, and magnitudes are exact.
+    """
+    from torchvision.transforms import RandAugment
+
+    from hba.schedule.torchvision_policies import policy_of_transform
+
+    policy = policy_of_transform(RandAugment(magnitude=LIGHT_MAGNITUDE))
+    return _recipe("randaugment-light", {}, policy)
 
 
 def timm() -> Schedule:
@@ -209,6 +225,10 @@ RECIPES: Mapping[str, Recipe] = {
     "randaugment": Recipe(
         partial(of_torchvision, "randaugment"),
         "RandAugment, with torchvision's defaults",
+    ),
+    "randaugment-light": Recipe(
+        light_randaugment,
+        "RandAugment with magnitude 5 instead of 9, for few epochs",
     ),
     "trivialaugment": Recipe(
         partial(of_torchvision, "trivialaugment"),

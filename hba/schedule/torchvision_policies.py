@@ -48,7 +48,13 @@ def policy_of_torchvision(name: str) -> tuple[SubPolicy, ...]:
     """The sub-policies of one of POLICIES. Raises ScheduleError for another name."""
     if name not in POLICIES:
         raise ScheduleError(unknown("name", name, POLICIES))
-    transform = POLICIES[name]
+    return policy_of_transform(POLICIES[name])
+
+
+def policy_of_transform(
+    transform: AutoAugment | RandAugment | TrivialAugmentWide,
+) -> tuple[SubPolicy, ...]:
+    """The sub-policies of one of torchvision's transforms."""
     side = (PHOTOGRAPH_SIDE, PHOTOGRAPH_SIDE)
     if isinstance(transform, AutoAugment):
         table = transform._augmentation_space(
@@ -57,8 +63,8 @@ def policy_of_torchvision(name: str) -> tuple[SubPolicy, ...]:
         return tuple(
             SubPolicy(
                 tuple(
-                    tuple(_choices(table, name, chance, number))
-                    for name, chance, number in sub_policy
+                    tuple(_choices(table, operation, chance, number))
+                    for operation, chance, number in sub_policy
                 )
             )
             for sub_policy in transform.policies

@@ -14,7 +14,7 @@ import torchvision.transforms.functional as TF
 from random_inputs import seeded
 from scipy import stats
 from torch import Tensor
-from torchvision.transforms import RandomHorizontalFlip, RandomResizedCrop
+from torchvision.transforms import RandAugment, RandomHorizontalFlip, RandomResizedCrop
 
 import hba
 from hba.algorithms.algorithm import first_row
@@ -32,7 +32,10 @@ from hba.schedule.fit import SubPolicy
 from hba.schedule.mixing import Mixing
 from hba.schedule.recipes import RECIPES, TIMM, timm_randaugment
 from hba.schedule.schedule import Schedule
-from hba.schedule.torchvision_policies import policy_of_torchvision
+from hba.schedule.torchvision_policies import (
+    policy_of_torchvision,
+    policy_of_transform,
+)
 from hba.training.augmentation import ScheduleAugmentation
 
 N_IMAGES = 10_000
@@ -41,6 +44,7 @@ Chances = dict[tuple[str, ...], float]
 
 FITTED = {
     "randaugment": ("randaugment", 0.032, 0.01),
+    "randaugment-light": ("randaugment-light", 0.032, 0.01),
     "trivialaugment": ("trivialaugment", 0.0, 0.13),
     "autoaugment-imagenet": ("autoaugment", 0.299, 0.43),
     "autoaugment-cifar10": (None, 0.276, 0.43),
@@ -59,9 +63,13 @@ def policy_and_schedule(name: str) -> tuple[Sequence[SubPolicy], Schedule]:
         if recipe is None
         else hba.load_policy(recipe)
     )
-    return (
-        timm_randaugment() if name == "timm" else policy_of_torchvision(name)
-    ), schedule
+    if name == "timm":
+        policy = timm_randaugment()
+    elif name == "randaugment-light":
+        policy = policy_of_transform(RandAugment(magnitude=5))
+    else:
+        policy = policy_of_torchvision(name)
+    return policy, schedule
 
 
 def of_policy(policy: Sequence[SubPolicy]) -> Chances:
