@@ -25,6 +25,7 @@ PREFERRED = (
     "trivialaugment",
     "flip",
     "randaugment-light",
+    "three-augment",
     "autoaugment",
     "overhead-randaugment",
     "oriented",

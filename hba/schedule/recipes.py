@@ -44,6 +44,13 @@ FLIP: Stages = {"HorizontalFlip": (0.5, None)}
 TURNS: Stages = {**FLIP, "VerticalFlip": (0.5, None), "QuarterTurn": (0.75, None)}
 CROP: Stages = {"PaddedCrop": (1.0, 1 / 8)}
 CROP_FLIP: Stages = {**FLIP, "ResizedCrop": (1.0, 0.08)}
+THREE_AUGMENT: Stages = {
+    **FLIP,
+    "PaddedCrop": (1.0, 4 / 224),
+    "BrightnessJitter": (1.0, 0.3),
+    "ContrastJitter": (1.0, 0.3),
+    "Saturation": (1.0, 0.3),
+}
 TIMM: Stages = {
     **CROP_FLIP,
     "Erase": (0.25, 1 / 3),
@@ -127,6 +134,28 @@ def light_randaugment() -> Schedule:
 
     policy = policy_of_transform(RandAugment(magnitude=LIGHT_MAGNITUDE))
     return _recipe("randaugment-light", {}, policy)
+
+
+def three_augment() -> Schedule:
+    """3-Augment of DeiT III (Touvron et al. 2022, arXiv 2204.07118): exactly one of
+    grey, solarize and blur, equally likely, then colour jitter; before them, flip and
+    crop.
+
+    Ref: github.com/facebookresearch/deit, augment.py, with the options of fine-tuning
+    in README_revenge.md: --ThreeAugment --src --color-jitter 0.3. The blur is PIL's
+    SMOOTH, whose standard deviation is 0.68 pixels, instead of a Gaussian's from U(0.1,
+    2) pixels. The crop shifts by up to 4 of 224 pixels and uncovers the fill colour
+    instead of reflected pixels. Brightness, contrast and saturation change in this
+    order instead of a random one. All else is exact, and CutMix is no part of it.
+    """
+    from hba.schedule.fit import Choice, SubPolicy
+
+    one_of_three = (
+        Choice("Color", 1 / 3, 0.0),
+        Choice("Solarize", 1 / 3, 128.0),
+        Choice("Sharpness", 1 / 3, 0.0),
+    )
+    return _recipe("three-augment", THREE_AUGMENT, (SubPolicy((one_of_three,)),))
 
 
 def timm() -> Schedule:
@@ -256,6 +285,11 @@ RECIPES: Mapping[str, Recipe] = {
             of_torchvision, "randaugment", "overhead-randaugment", {**TURNS, **CROP}
         ),
         "flips, quarter turns, crop and RandAugment",
+    ),
+    "three-augment": Recipe(
+        three_augment,
+        "3-Augment of DeiT III: gray, solarized or blurred, with color jitter, flip and"
+        " a small crop",
     ),
     "timm": Recipe(
         timm,

@@ -147,6 +147,7 @@ def test_recipes_with_symmetries_that_do_not_hold_are_not_compared() -> None:
     assert goes_with("photo", flips)
     assert goes_with("flip", flips)
     assert goes_with("crop-flip", flips)
+    assert goes_with("three-augment", flips)
     assert not goes_with("overhead", flips)
     all_hold = race(HorizontalFlip=0.0, VerticalFlip=0.0, QuarterTurn=0.0)
     assert goes_with("overhead", all_hold)

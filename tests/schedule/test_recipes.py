@@ -11,10 +11,18 @@ import numpy as np
 import pytest
 import torch
 import torchvision.transforms.functional as TF
+from PIL import Image, ImageFilter, ImageOps
 from random_inputs import seeded
 from scipy import stats
 from torch import Tensor
-from torchvision.transforms import RandAugment, RandomHorizontalFlip, RandomResizedCrop
+from torchvision.transforms import (
+    ColorJitter,
+    Grayscale,
+    RandAugment,
+    RandomCrop,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+)
 
 import hba
 from hba.algorithms.algorithm import first_row
@@ -30,7 +38,7 @@ from hba.policy.spaces import SPACES, of_row
 from hba.policy_evaluation.baselines import named_rows
 from hba.schedule.fit import SubPolicy
 from hba.schedule.mixing import Mixing
-from hba.schedule.recipes import RECIPES, TIMM, timm_randaugment
+from hba.schedule.recipes import RECIPES, THREE_AUGMENT, TIMM, timm_randaugment
 from hba.schedule.schedule import Schedule
 from hba.schedule.torchvision_policies import (
     policy_of_torchvision,
@@ -322,6 +330,56 @@ def test_crop_flip_flips_as_often_as_torchvision() -> None:
     draw = hba.load_policy("crop-flip").policy(0).draw(N_IMAGES, seeded(0))
     share = (draw.slots[:, 0] == 0).double().mean()
     assert share == pytest.approx(RandomHorizontalFlip().p, abs=3 / N_IMAGES**0.5)
+
+
+def test_three_augment_makes_an_image_gray_or_solarized_or_blurred() -> None:
+    """torchvision's Grayscale and PIL's solarize, as in DeiT's augment.py, and PIL's
+    SMOOTH.
+    """
+    schedule = hba.load_policy("three-augment").without(*THREE_AUGMENT)
+    image = torch.randint(256, (3, 6, 7), generator=seeded(0)).byte()
+    pil = TF.to_pil_image(image)
+    versions = [
+        TF.pil_to_tensor(version)
+        for version in (
+            Grayscale(3)(pil),
+            ImageOps.solarize(pil),
+            pil.filter(ImageFilter.SMOOTH),
+        )
+    ]
+    result = schedule.policy(0)(image.expand(N_IMAGES, -1, -1, -1), seeded(0))
+    shares = [
+        (result == version).all(dim=(1, 2, 3)).double().mean().item()
+        for version in versions
+    ]
+    assert shares == pytest.approx([1 / 3] * 3, abs=0.02)
+    assert sum(shares) == pytest.approx(1)
+
+
+def test_the_blur_of_three_augment_is_in_the_range_of_deit() -> None:
+    dot = Image.new("L", (5, 5))
+    dot.putpixel((2, 2), 255)
+    shares = np.array(dot.filter(ImageFilter.SMOOTH)) / 255
+    variance = (shares.sum(axis=0) * (np.arange(5) - 2) ** 2).sum()
+    assert variance**0.5 == pytest.approx(0.68, abs=0.01)
+
+
+def test_three_augment_has_the_jitter_and_the_crop_of_deit() -> None:
+    jitter = ColorJitter(0.3, 0.3, 0.3)
+    schedule = hba.load_policy("three-augment")
+    drawn = magnitudes_of(schedule, N_IMAGES)
+    for name, ends in (
+        ("BrightnessJitter", jitter.brightness),
+        ("ContrastJitter", jitter.contrast),
+        ("Saturation", jitter.saturation),
+    ):
+        assert len(drawn[name]) == N_IMAGES
+        low, high = ends
+        uniform = stats.kstest(drawn[name], "uniform", args=(low, high - low))
+        assert uniform.pvalue > 1e-3, name
+    crop = RandomCrop(224, padding=4)
+    shift = drawn["PaddedCrop"][0] * crop.size[0]
+    assert shift == pytest.approx(crop.padding)
 
 
 def test_timm_applies_the_operations_that_timm_applies() -> None:
