@@ -110,7 +110,7 @@ def _evaluate(
         )
 
     evaluate(
-        source_of_row(chosen, run.folder),
+        source_of_row(chosen, run.read_found(), run.folder),
         record.data if run.datasets is None else run.datasets,
         against=against,
         network=run.network,

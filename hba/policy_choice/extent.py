@@ -26,9 +26,9 @@ SERIAL_SECONDS = 120.0
 """A run of at most this time starts no processes, because each start takes seconds."""
 EXTENTS: Mapping[float, Extent] = {
     SERIAL_SECONDS: Extent(rows=3, seeds=1, test_seeds=2, networks=4),
-    600.0: Extent(rows=4, seeds=1, test_seeds=2, networks=4),
-    3600.0: Extent(rows=5, seeds=2, test_seeds=2, networks=4),
-    math.inf: Extent(rows=8, seeds=3, test_seeds=3, networks=6),
+    600.0: Extent(rows=5, seeds=1, test_seeds=2, networks=4),
+    3600.0: Extent(rows=7, seeds=2, test_seeds=2, networks=4),
+    math.inf: Extent(rows=10, seeds=3, test_seeds=3, networks=6),
 }
 """By the shortest budget for which they are no longer used."""
 

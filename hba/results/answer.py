@@ -36,6 +36,10 @@ WORDS = {
     "autoaugment": "AutoAugment",
 }
 """Words for rows that a sentence does not call by their names."""
+SYMMETRIES = "symmetries"
+"""The beginning of the names of rows of `hba auto` that are recipes with the symmetries
+that the search has found.
+"""
 REFERENCES = ("none", "randaugment")
 """Rows that the answer names even if another one is better."""
 
@@ -93,6 +97,11 @@ class _Row:
 
 def words_of(row: str) -> str:
     """What a sentence calls a row."""
+    if row == SYMMETRIES:
+        return "the symmetries that were found"
+    if row.startswith(f"{SYMMETRIES}-"):
+        recipe = row.removeprefix(f"{SYMMETRIES}-")
+        return f"the symmetries that were found, with {words_of(recipe)}"
     return WORDS.get(row, f"the recipe {row}" if row in RECIPES else row)
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from hba.algorithms.race_findings import RaceFindings
 from hba.config.training import LEAST_EPOCHS
-from hba.results.answer import REFERENCES, Answer, answer, words_of
+from hba.results.answer import REFERENCES, SYMMETRIES, Answer, answer, words_of
 from hba.results.evaluation import EvaluationResult
-from hba.results.run import SEARCH_FOLDER, TEST_FOLDER
+from hba.results.run import ROWS_FOLDER, SEARCH_FOLDER, TEST_FOLDER
 from hba.schedule.library import POLICY_NAME
 from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
@@ -78,7 +78,11 @@ def _policies_of_rows(
     names = [row.name for row in results.rows]
     against = words(record.get("of_test", {}).get("against", REFERENCES))
     asked = [name for name in against if name != names[0]]
-    first = str(folder / SEARCH_FOLDER) if names[0] == SEARCH_FOLDER else names[0]
+    first = names[0]
+    if first == SEARCH_FOLDER:
+        first = str(folder / SEARCH_FOLDER)
+    elif first.startswith(SYMMETRIES):
+        first = str(folder / ROWS_FOLDER / f"{first}.json")
     # An evaluation may have added rows after these.
     return dict(zip(names, [first, *asked, *names[1 + len(asked) :]], strict=False))
 
@@ -129,7 +133,10 @@ def _on_content(chosen: str, policy: Schedule | None) -> str:
         return ""
     if race is not None:
         return f"{chosen}: {race.takes}."
-    return f"{chosen}: {RECIPES[chosen].text}." if chosen in RECIPES else ""
+    recipe = chosen.removeprefix(f"{SYMMETRIES}-")
+    if recipe not in RECIPES:
+        return ""
+    return f"{recipe}: {RECIPES[recipe].text}."
 
 
 def _on_search(folder: Path) -> str:

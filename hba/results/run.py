@@ -32,6 +32,8 @@ AUTO_NAME = "auto.json"
 """The plan and the decisions of a run of `hba auto`."""
 SEARCH_FOLDER = "search"
 """The folder of the search of a run of `hba auto`."""
+ROWS_FOLDER = "rows"
+"""The folder of recipes with the symmetries that this search has found."""
 TEST_FOLDER = "evaluation"
 """The folder of the test of a run of `hba auto`."""
 

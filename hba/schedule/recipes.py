@@ -43,7 +43,8 @@ Stages = Mapping[str, tuple[float, float | None]]
 FLIP: Stages = {"HorizontalFlip": (0.5, None)}
 TURNS: Stages = {**FLIP, "VerticalFlip": (0.5, None), "QuarterTurn": (0.75, None)}
 CROP: Stages = {"PaddedCrop": (1.0, 1 / 8)}
-CROP_FLIP: Stages = {**FLIP, "ResizedCrop": (1.0, 0.08)}
+RESIZED_CROP: Stages = {"ResizedCrop": (1.0, 0.08)}
+CROP_FLIP: Stages = {**FLIP, **RESIZED_CROP}
 THREE_AUGMENT: Stages = {
     **FLIP,
     "PaddedCrop": (1.0, 4 / 224),
@@ -246,6 +247,14 @@ RECIPES: Mapping[str, Recipe] = {
     "flip": Recipe(
         partial(_recipe, "flip", FLIP),
         "horizontal flip of half of the images, and nothing else",
+    ),
+    "crop": Recipe(
+        partial(_recipe, "crop", CROP),
+        "crop by up to an eighth of the side, and nothing else",
+    ),
+    "resized-crop": Recipe(
+        partial(_recipe, "resized-crop", RESIZED_CROP),
+        "resized crop of 8 to 100 % of the area, and nothing else",
     ),
     "crop-flip": Recipe(
         crop_flip,

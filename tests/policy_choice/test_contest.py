@@ -1,5 +1,6 @@
 """The contest: which rows are left, what is held out, what a planted symmetry does."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,12 @@ import torch
 from small_trainings import two_sides
 
 from hba.algorithms.race_findings import RaceFindings
+from hba.algorithms.race_policies import row_of
 from hba.data import SearchData
 from hba.data.images import LabelledImages
 from hba.errors import RunError
+from hba.policy.class_moves import ClassMoves
+from hba.policy.spaces import SPACES
 from hba.policy_choice.contest import (
     DIVERGED,
     Contest,
@@ -18,8 +22,17 @@ from hba.policy_choice.contest import (
     contest_data,
     survivors,
 )
-from hba.policy_choice.rows import FOUND, goes_with, rows_of_contest, symmetries_in
+from hba.policy_choice.rows import (
+    FOUND,
+    goes_with,
+    policy_of_row,
+    rows_of_contest,
+    source_of_row,
+    symmetries_in,
+    symmetries_of,
+)
 from hba.schedule.recipes import RECIPES
+from hba.schedule.schedule import Schedule
 
 N = 400
 
@@ -142,6 +155,8 @@ def test_recipes_with_symmetries_that_do_not_hold_are_not_compared() -> None:
         "trivialaugment",
         "autoaugment",
         "oriented",
+        "crop",
+        "resized-crop",
     }
     flips = race(HorizontalFlip=0.0, VerticalFlip=0.9, QuarterTurn=0.9)
     assert goes_with("photo", flips)
@@ -152,6 +167,67 @@ def test_recipes_with_symmetries_that_do_not_hold_are_not_compared() -> None:
     all_hold = race(HorizontalFlip=0.0, VerticalFlip=0.0, QuarterTurn=0.0)
     assert goes_with("overhead", all_hold)
     assert not goes_with("photo", all_hold)
+
+
+TESTED = {
+    "largest_gap": 0.15,
+    "forks": {"no group": [1.0, 0.0, 0.0]},
+    "legs": [],
+}
+
+
+def found_by_race(
+    *holding: str, by_class: ClassMoves | None = None, **gaps: tuple[float, float]
+) -> Schedule:
+    """The policy of a race that takes some symmetries."""
+    space = dataclasses.replace(SPACES["recipe"], class_moves=by_class)
+    row = row_of(space, [*holding, "RandAugment"])
+    operations = [] if by_class is None else by_class.operations
+    provenance = {
+        **TESTED,
+        "symmetries": {
+            name: gaps.get(name, (0.0 if name in holding else 0.9, 0.01))
+            for name in ("HorizontalFlip", "VerticalFlip", "QuarterTurn")
+        },
+        "symmetries_by_class": {name: [{}] for name in operations},
+        "taken": {"fork": "RandAugment", "operations": [*holding, "RandAugment"]},
+    }
+    return Schedule(space, row.numpy()[None], provenance=provenance)
+
+
+def test_recipes_are_compared_with_the_symmetries_that_hold() -> None:
+    none = rows_of_contest(found_by_race(), 20)
+    assert none[2:4] == ("crop", "oriented")
+    assert not {"flip", "photo", "overhead"} & {*none}
+    # A recipe with the same policy gives its name.
+    flip = rows_of_contest(found_by_race("HorizontalFlip"), 20)
+    assert flip[2:5] == ("symmetries-crop", "photo", "symmetries-randaugment-light")
+    assert {"flip", "crop-flip"} <= {*flip}
+    all_hold = found_by_race("HorizontalFlip", "VerticalFlip", "QuarterTurn")
+    rows = rows_of_contest(all_hold, 20)
+    assert rows[2:4] == ("overhead", "overhead-randaugment")
+    assert len({*rows}) == len(rows)
+    policy = policy_of_row("symmetries-trivialaugment", all_hold)
+    alone = policy.without("HorizontalFlip", "VerticalFlip", "QuarterTurn")
+    assert np.array_equal(alone.values, RECIPES["trivialaugment"].make().values)
+    assert np.array_equal(alone.spread, RECIPES["trivialaugment"].make().spread)
+
+
+def test_a_recipe_with_a_symmetry_that_is_not_decided_is_compared_early() -> None:
+    found = found_by_race(HorizontalFlip=(0.1, 0.2))
+    assert rows_of_contest(found, 20)[2:6] == ("crop", "oriented", "photo", "crop-flip")
+
+
+def test_rows_carry_the_symmetries_of_some_classes(tmp_path: Path) -> None:
+    moves = ClassMoves(("a", "b"), (("HorizontalFlip", ((1, 0),)),))
+    found = found_by_race("HorizontalFlip", by_class=moves)
+    row = rows_of_contest(found, 4)[2]
+    assert row == "symmetries-crop"
+    source = source_of_row(row, found, tmp_path)
+    saved = Schedule.load(source)
+    assert saved.space.class_moves == moves
+    assert set(symmetries_in("photo", ["HorizontalFlip"])) == {"HorizontalFlip"}
+    assert symmetries_of(saved) == {"HorizontalFlip": 0.5}
 
 
 def test_symmetries_of_recipes_are_those_that_they_apply() -> None:
@@ -166,7 +242,7 @@ def test_none_and_randaugment_always_compete_and_the_search_yields_to_equals() -
     assert rows_of_contest(schedule, 3) == ("none", "randaugment", FOUND)
     assert rows_of_contest(None, 3)[:2] == ("none", "randaugment")
     assert rows_of_contest(schedule, 20)[-1] == FOUND
-    assert len(rows_of_contest(schedule, 20)) == len(RECIPES) + 1
+    assert len(rows_of_contest(schedule, 30)) == len(RECIPES) + 1
 
 
 def test_what_was_searched_is_taken_only_where_it_is_clearly_better(
