@@ -19,11 +19,13 @@ else of it. Compared with `hba search`, it is simplified:
 - RandAugment applies two operations, drawn with replacement. hba gives each operation a
   probability that it can tune, and fits these to RandAugment.
 - The network has fewer layers. Splits are not stratified by class.
+- hba also holds out training images from the trunk to test symmetries, and finds those
+  that hold only for some classes.
 - It reads one data set, has one class for each image, and does not work on a GPU.
 
-For the same network and batches, `hba search` finds the same gaps of symmetries and
-makes the same choice (tests/test_examples.py). Draws of operations differ, so forks
-with nearly equal losses may change places.
+By the same losses it makes the same choice as `hba search` (tests/test_examples.py).
+Draws of operations and images of the trunk differ, so forks with nearly equal losses
+may change places.
 """
 
 import copy

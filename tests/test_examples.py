@@ -174,8 +174,8 @@ def test_the_race_in_one_file_decides_by_the_rules_of_the_search() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1])
 def test_the_race_in_one_file_chooses_what_a_search_chooses(seed: int) -> None:
-    """Both train the same network on the same batches, so they agree on the trunk; the
-    draws of operations differ.
+    """Both train the same network, but hba holds out images from the trunk and has
+    symmetries by class, and the draws of operations differ.
     """
     example = runpy.run_path(str(EXAMPLES / "race_in_one_file.py"))
     torch.manual_seed(seed)
@@ -204,10 +204,9 @@ def test_the_race_in_one_file_chooses_what_a_search_chooses(seed: int) -> None:
     trunk = example["begin"](network, seed)
     trunk.batches.manual_seed(derived_seed(seed, "training batches"))
     choice = example["race"](images, trunk, RACE_EPOCHS)
-    for name, gap in choice.gaps.items():
-        assert gap == pytest.approx(found.symmetries[name], abs=0.05)
     assert choice.symmetries == found.holding == []
-    assert sorted(choice.winner.groups) == sorted(found.taken)
+    groups = {*found.taken} - {*found.by_class}
+    assert {*choice.winner.groups} == groups
 
 
 @pytest.mark.slow
