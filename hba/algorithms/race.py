@@ -741,6 +741,9 @@ class Race(Algorithm[RaceState, ImageProblem]):
         measured = {
             "symmetries": gap_by_symmetry,
             "symmetries_by_class": self.gaps_by_class(problem, state),
+            "n_held_out": len(state.held_out),
+            "n_validation": len(problem.data.val),
+            "has_own_validation": problem.data.has_own_val,
             "largest_gap": LARGEST_GAP,
             "forks": forks,
         }

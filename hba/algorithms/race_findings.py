@@ -70,7 +70,9 @@ class RaceFindings:
     loss: of the fork `no group`. winner: the chosen fork; None before the first has
     ended. taken: symmetries and groups of the policy. n_left: number of forks that have
     not ended. is_moved: whether look-ahead has moved the values of the policy.
-    by_class: the symmetries of the policy that hold only for some classes.
+    by_class: the symmetries of the policy that hold only for some classes. n_held_out,
+    n_val: numbers of images; symmetries are measured on the training images that were
+    held out and, unless has_own_val, on the validation images, forks on the latter.
     """
 
     symmetries: Mapping[str, tuple[float, float]]
@@ -82,6 +84,9 @@ class RaceFindings:
     n_left: int
     is_moved: bool = False
     by_class: tuple[str, ...] = ()
+    n_held_out: int = 0
+    n_val: int = 0
+    has_own_val: bool = False
 
     @staticmethod
     def of(provenance: Mapping[str, Any]) -> "RaceFindings | None":
@@ -124,9 +129,20 @@ class RaceFindings:
                 n_left=n_left,
                 is_moved=bool(taken.get("is_moved")),
                 by_class=tuple(provenance["symmetries_by_class"]),
+                n_held_out=int(provenance["n_held_out"]),
+                n_val=int(provenance["n_validation"]),
+                has_own_val=bool(provenance["has_own_validation"]),
             )
         except (AttributeError, KeyError, TypeError, ValueError):
             return None
+
+    @property
+    def new_images(self) -> str:
+        """The images that symmetries were measured on, in words."""
+        words = f"{self.n_held_out} training images that were held out"
+        return (
+            words if self.has_own_val else f"{words}, and {self.n_val} for validation"
+        )
 
     @property
     def takes(self) -> str:

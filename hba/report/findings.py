@@ -194,9 +194,9 @@ def race_sentences(race: RaceFindings) -> list[str]:
             changes[name] for name in changes if name not in (*lower, NO_GROUP)
         )
         sentences.append(
-            f"Lowered the validation loss from {race.loss:.3f} by more than a"
-            f" standard error: {lowered or 'no fork'}; did not:"
-            f" {not_lowered or 'no fork'}."
+            f"Lowered the loss of {race.n_val} validation images from"
+            f" {race.loss:.3f} by more than a standard error:"
+            f" {lowered or 'no fork'}; did not: {not_lowered or 'no fork'}."
         )
     source = "the default, because no fork has ended yet"
     if race.winner:
@@ -241,9 +241,9 @@ def _on_symmetries(race: RaceFindings) -> list[str]:
     )
     return [
         f"Symmetries {results}. In brackets: the share of what the network has learned"
-        " that it loses on new images moved in this way, with its standard"
-        f" error; their sum is at most {100 * race.largest_gap:.0f} % for a symmetry"
-        " that holds, and their difference is more for one that does not."
+        f" that it loses on new images moved in this way ({race.new_images}), with its"
+        f" standard error; their sum is at most {100 * race.largest_gap:.0f} % for a"
+        " symmetry that holds, and their difference is more for one that does not."
     ]
 
 

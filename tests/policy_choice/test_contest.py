@@ -170,6 +170,9 @@ def test_recipes_with_symmetries_that_do_not_hold_are_not_compared() -> None:
 
 
 TESTED = {
+    "n_held_out": 30,
+    "n_validation": 20,
+    "has_own_validation": False,
     "largest_gap": 0.15,
     "forks": {"no group": [1.0, 0.0, 0.0]},
     "legs": [],
