@@ -17,7 +17,8 @@ Importing it does not import PyTorch, because lists of names do not need it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping
 from functools import partial
 from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
@@ -177,14 +178,13 @@ def timm() -> Schedule:
 def _recipe(
     name: str,
     stages: Stages,
-    policy: Sequence[SubPolicy] = (),
+    policy: tuple[SubPolicy, ...] = (),
     interpolation: str = "nearest",
 ) -> Schedule:
     """A recipe of operations of other stages, and of the fitted policy on the walk."""
     import numpy as np
 
     from hba.policy.module import GRAY
-    from hba.schedule.fit import fitted_schedule
     from hba.schedule.schedule import Schedule
 
     operations = tuple(STAGED[stage] for stage in stages)
@@ -201,7 +201,7 @@ def _recipe(
             GRAY,
             {RECIPE: name},
         )
-    walk = fitted_schedule(policy, 1, GRAY, {RECIPE: name}, interpolation=interpolation)
+    walk = _fitted_walk(policy, interpolation)
     space = dataclasses.replace(
         walk.space, operations=(*operations, *walk.space.operations)
     )
@@ -212,7 +212,18 @@ def _recipe(
     )
     row = np.array([[{**numbers, **values}[column] for column in space.names]])
     widths = np.array([[spread.get(column, 0.0) for column in space.names]])
-    return Schedule(space, row, GRAY, walk.provenance, spread=widths)
+    return Schedule(space, row, GRAY, {RECIPE: name, **walk.provenance}, spread=widths)
+
+
+@functools.cache
+def _fitted_walk(policy: tuple[SubPolicy, ...], interpolation: str) -> Schedule:
+    """The fitted policy. Recipes share it, and `hba auto` makes each of them several
+    times.
+    """
+    from hba.policy.module import GRAY
+    from hba.schedule.fit import fitted_schedule
+
+    return fitted_schedule(policy, 1, GRAY, {}, interpolation=interpolation)
 
 
 def timm_randaugment() -> tuple[SubPolicy, ...]:
