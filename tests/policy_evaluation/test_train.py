@@ -269,8 +269,8 @@ def test_several_labels_have_a_probability_each(tmp_path: Path) -> None:
     ("name", "size"),
     [
         ("wrn-10-1", 16),
-        ("resnet-18-small", 16),
-        ("shake-shake-26-2x2d", 16),
+        pytest.param("resnet-18-small", 16, marks=pytest.mark.slow),
+        pytest.param("shake-shake-26-2x2d", 16, marks=pytest.mark.slow),
         ("pyramidnet-11-4", 16),
         ("simple-cnn-2", 16),
         ("mlp-8", 8),
