@@ -170,22 +170,32 @@ RUNS: Mapping[str, Run] = MappingProxyType(
 )
 
 
+@pytest.fixture(scope="module", params=RUNS)
+def case(request: pytest.FixtureRequest) -> Run:
+    return RUNS[request.param]
+
+
+@pytest.fixture(scope="module")
+def expected(case: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The numbers of a run that does not end early."""
+    whole = tmp_path_factory.mktemp("whole") / "run"
+    return case.numbers(case.run(whole, resume=False))
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, Killed])
-@pytest.mark.parametrize("name", RUNS)
 def test_a_run_that_ends_early_goes_on_to_the_result_of_one_that_does_not(
-    name: str,
+    case: Run,
+    expected: dict[str, Any],
     error: type[BaseException],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(trainer, "SAVE_EVERY_SECONDS", -1.0)
     monkeypatch.setattr(checkpoint, "EVERY_SECONDS", -1.0)
-    case = RUNS[name]
-    whole = case.run(tmp_path / "whole", resume=False)
     out = tmp_path / "run"
     with pytest.raises(error):
         case.run(out, resume=False, callback=Ends(case.n_steps, error))
     # Default generators are elsewhere when it goes on.
     torch.rand(7)
     resumed = case.run(out, resume=True)
-    assert_same(case.numbers(resumed), case.numbers(whole))
+    assert_same(case.numbers(resumed), expected)
