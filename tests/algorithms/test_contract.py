@@ -126,16 +126,6 @@ def test_settings_that_it_does_not_read_are_refused_and_not_noted_as_used(
     assert not whole(algorithm).schedule.provenance["settings"].keys() & set(idle)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("algorithm", ["hba", "population"])
-def test_a_stopped_search_goes_on_to_the_same_end(
-    algorithm: str, tmp_path: Path
-) -> None:
-    assert not run(algorithm, out=tmp_path, callback=StopAfter(5)).finished
-    resumed = run(algorithm, out=tmp_path, resume=True)
-    assert np.array_equal(values_of(resumed), values_of(whole(algorithm)))
-    assert_same(resumed.network.state_dict(), whole(algorithm).network.state_dict())
-
-
 def test_files_of_the_test_split_are_never_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
