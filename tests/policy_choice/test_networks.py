@@ -2,6 +2,7 @@
 trained, and what a run does.
 """
 
+import shutil
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -162,7 +163,10 @@ def test_a_package_without_its_weights_and_a_hub_out_of_reach_are_told_and_left_
 
 
 def short_run(
-    folder: Path, callback: hba.AutoCallback | None = None, **settings: Any
+    folder: Path,
+    callback: hba.AutoCallback | None = None,
+    resume: bool = False,
+    **settings: Any,
 ) -> hba.AutoResult:
     """A run that chooses between random weights and the installed network."""
     train, test = (
@@ -170,6 +174,7 @@ def short_run(
         for split in (two_sides(60, 0), two_sides(40, 1))
     )
     options: dict[str, Any] = {
+        "image_size": 32,
         "epochs": 1,
         "batch_size": 20,
         "fast": False,
@@ -182,12 +187,52 @@ def short_run(
         mock.patch.object(timing, "MOST_SECONDS", 0.2),
         mock.patch.object(training_size, "SMALL", ("wrn-10-1",)),
     ):
-        return hba.auto((train, test), out=folder, callback=callback, **options)
+        return hba.auto(
+            (train, test),
+            out=folder,
+            callback=callback,
+            resume=resume,
+            **({} if resume else options),
+        )
+
+
+class Stops(hba.AutoCallback):
+    """Raises an exception in the second step of the choice."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error = error
+        self.n_steps = 0
+
+    def advanced(self, phase: str, done: float, total: float) -> None:
+        self.n_steps += phase == "network"
+        if phase == "network" and self.n_steps == 2:
+            raise self.error
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> hba.AutoResult:
-    return short_run(tmp_path_factory.mktemp("auto") / "run")
+def failed_choice(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run whose choice of the network has failed."""
+    folder = tmp_path_factory.mktemp("failed") / "run"
+    with pytest.raises(RunError):
+        short_run(folder, Stops(RunError))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(
+    failed_choice: Path, tmp_path_factory: pytest.TempPathFactory
+) -> hba.AutoResult:
+    """The same run, resumed."""
+    folder = tmp_path_factory.mktemp("resumed") / "run"
+    return short_run(shutil.copytree(failed_choice, folder), resume=True)
+
+
+def test_a_failed_choice_leaves_no_settings_of_a_candidate_to_resume_with(
+    failed_choice: Path,
+) -> None:
+    record = AutoRecord.read(failed_choice)
+    assert record.network is None
+    assert not {"model", "pretrained", "learning_rate"} & {*record.settings}
 
 
 def test_a_run_trains_candidates_and_keeps_the_one_with_the_lowest_loss(
@@ -248,9 +293,7 @@ def test_the_onnx_file_gives_the_probabilities_of_the_network(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_given_network_size_and_algorithm_are_used(tmp_path: Path) -> None:
-    record = short_run(
-        tmp_path / "run", model=LITE, image_size=32, algorithm="lookahead"
-    ).record
+    record = short_run(tmp_path / "run", model=LITE, algorithm="lookahead").record
     assert {candidate.settings["image_size"] for candidate in record.candidates} == {32}
     assert {candidate.settings["freeze"] for candidate in record.candidates} == {
         "3+statistics",
@@ -258,29 +301,6 @@ def test_a_given_network_size_and_algorithm_are_used(tmp_path: Path) -> None:
     }
     assert (record.settings["model"], record.settings["image_size"]) == (LITE, 32)
     assert (tmp_path / "run" / "search" / "policy.json").exists()
-
-
-class Stops(hba.AutoCallback):
-    """Raises an exception in the second step of the choice."""
-
-    def __init__(self, error: type[BaseException]) -> None:
-        self.error = error
-        self.n_steps = 0
-
-    def advanced(self, phase: str, done: float, total: float) -> None:
-        self.n_steps += phase == "network"
-        if phase == "network" and self.n_steps == 2:
-            raise self.error
-
-
-def test_a_failed_choice_leaves_no_settings_of_a_candidate_to_resume_with(
-    tmp_path: Path,
-) -> None:
-    with pytest.raises(RunError):
-        short_run(tmp_path / "run", Stops(RunError))
-    record = AutoRecord.read(tmp_path / "run")
-    assert record.network is None
-    assert not {"model", "pretrained", "learning_rate"} & {*record.settings}
 
 
 @pytest.mark.slow
