@@ -19,6 +19,7 @@ from hba.operations import OPERATIONS
 from hba.schedule.torchvision_policies import PHOTOGRAPH_SIDE, POLICIES
 
 N_DRAWS = 3000
+N_IMAGES = 20_000
 Sizes = dict[str, list[float]]
 
 
@@ -71,13 +72,13 @@ def test_operations_are_applied_as_often_and_as_strongly_as_torchvision_does(
 ) -> None:
     theirs, their_numbers = calls_of(POLICIES[name], monkeypatch)
     schedule = hba.import_policy("torchvision", name)
-    ours, our_numbers = draws_of(schedule, 50_000)
+    ours, our_numbers = draws_of(schedule, N_IMAGES)
     assert ours.keys() == theirs.keys()
     assert schedule.provenance["largest_rate_difference"] < 5e-6
     for operation, sizes in theirs.items():
         our_sizes = ours[operation]
         rate = len(sizes) / N_DRAWS
-        assert len(our_sizes) / 50_000 == pytest.approx(
+        assert len(our_sizes) / N_IMAGES == pytest.approx(
             rate, abs=6 * np.sqrt(rate / N_DRAWS)
         ), operation
         if OPERATIONS[operation].magnitude_range is not None:
@@ -88,7 +89,7 @@ def test_operations_are_applied_as_often_and_as_strongly_as_torchvision_does(
             ), operation
     for number in range(max(their_numbers) + 1):
         share = their_numbers.count(number) / N_DRAWS
-        assert our_numbers.count(number) / 50_000 == pytest.approx(
+        assert our_numbers.count(number) / N_IMAGES == pytest.approx(
             share, abs=6 * np.sqrt(share / N_DRAWS) + 1e-9
         )
     assert max(our_numbers) == max(their_numbers)
@@ -100,7 +101,7 @@ def test_trivialaugment_spreads_over_ranges_that_are_wider_than_hbas() -> None:
     assert widened["Rotate"] == [0.0, 135.0]
     assert widened["Color"] == [0.01, 1.99]
     assert "TranslateX" not in widened
-    magnitudes = draws_of(schedule, 100_000)[0]["Rotate"]
+    magnitudes = draws_of(schedule, N_IMAGES)[0]["Rotate"]
     uniform = 135 * np.arange(31) / 30
     assert np.std(magnitudes) == pytest.approx(np.std(uniform), rel=0.02)
 

@@ -88,7 +88,7 @@ def test_a_given_start_and_range_are_recorded_and_resumed(tmp_path: Path) -> Non
         run(space=SearchSpace(), start="HorizontalFlip=0.5")
 
 
-@pytest.mark.parametrize("algorithm", ["stn", "delta-stn", "lookahead"])
+@pytest.mark.parametrize("algorithm", ["delta-stn", "lookahead"])
 def test_operations_of_the_space_stn_act_on_every_image(
     algorithm: str, tmp_path: Path
 ) -> None:
@@ -103,17 +103,14 @@ def test_operations_of_the_space_stn_act_on_every_image(
         "learning_rate": 0.001,
         "warm_up_epochs": 0,
     }
-    whole = schedule_of(run(**settings))
+    schedule = schedule_of(run(tmp_path, **settings))
     is_probability = np.array(
-        [name.endswith(".probability") for name in whole.space.names]
+        [name.endswith(".probability") for name in schedule.space.names]
     )
     assert is_probability.sum() == 9
-    assert (whole.values[:, is_probability] == 1).all()
-    assert (whole.values[-1, ~is_probability] != whole.values[0, ~is_probability]).all()
-    run(tmp_path, **settings, callback=StopAfter(1))
-    np.testing.assert_array_equal(
-        schedule_of(run(tmp_path, **settings, resume=True)).values, whole.values
-    )
+    assert (schedule.values[:, is_probability] == 1).all()
+    magnitudes = schedule.values[:, ~is_probability]
+    assert (magnitudes[-1] != magnitudes[0]).all()
     began = start_of(hba.load_policy(tmp_path))
     assert began is not None
     assert (began[is_probability] == 1).all()
