@@ -22,7 +22,7 @@ from hba.schedule.library import load_policy
 HALF = Operation(
     "Half", lambda images, share: images * share[:, None, None, None], (0.5, 1.0)
 )
-OF_ALL_KINDS = SearchSpace((*TWO_INTERPOLATIONS, HALF, Operation("Mirror", mirror)))
+OF_ALL_KINDS = SearchSpace((*TWO_INTERPOLATIONS[:2], HALF, Operation("Mirror", mirror)))
 COUNTED = SearchSpace(OF_ALL_KINDS.operations, 2, (0.2, 0.4, 0.4), searches_count=True)
 N_IMAGES = 40
 
