@@ -115,10 +115,10 @@ def test_tuned_weight_decay_is_ridge_regression_and_its_response_the_slope(
     optimizer = torch.optim.SGD(
         [weight for weight in hypernetwork.parameters() if weight.requires_grad],
         lr=0.5,
-        momentum=0.98,
+        momentum=0.95,
     )
     rows = inputs.repeat(2, 1), targets.repeat(2), lam + noise
-    for _ in range(1000):
+    for _ in range(500):
         optimizer.zero_grad()
         RESPONSES[response](
             TrainingBatch(

@@ -162,9 +162,9 @@ def test_recorded_steps_do_what_eager_ones_do_while_policy_and_learning_rate_cha
     start, end = (space.decode(space.initial(share)).numpy() for share in (0.3, 0.6))
     rows = np.linspace(start, end, EPOCHS)
     settings = {
-        "model": "wrn-10-1",
+        "model": "simple-cnn-4",
         "epochs": EPOCHS,
-        "batch_size": 8,
+        "batch_size": 10,
         "optimizer": optimizer,
         "device": "cpu",
     }
@@ -194,7 +194,7 @@ def test_recorded_steps_do_what_eager_ones_do_while_policy_and_learning_rate_cha
         mock.patch("hba.training.trainer.measure", measured_at_the_end),
     ):
         recorded = train_once()
-    n_steps = EPOCHS * N_TRAIN // 8
+    n_steps = EPOCHS * N_TRAIN // 10
     assert recordings[0][0].counts == StepCounts(n_steps - EAGER_RUNS, EAGER_RUNS)
     # A learning rate is rounded in a tensor.
     assert [epoch.loss for epoch in recorded.epochs] == pytest.approx(
@@ -513,7 +513,7 @@ def test_an_operation_with_random_numbers_of_its_own_is_caught_in_a_training() -
     )
     schedule = Schedule(space, np.ones((1, space.n)))
     settings = {
-        "model": "wrn-10-1",
+        "model": "simple-cnn-4",
         "epochs": 1,
         "batch_size": 4,
         "device": "cpu",
