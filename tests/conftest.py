@@ -1,35 +1,30 @@
-"""Settings for all tests."""
+"""Settings for all tests.
+
+Fixtures import what they need, because pytest-xdist loads this file before it starts
+the processes that run tests, and loading PyTorch and hba takes seconds.
+"""
+
+from __future__ import annotations
 
 import multiprocessing
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 
+if TYPE_CHECKING:
+    from markupsafe import Markup
+    from ray_machines import Machines
+
+    from hba.operations import Operation
+
 # Several processes share the cores; threads that spin while they wait would take them
 # from the others. PyTorch reads it when it is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-
-import torch
-import torch.multiprocessing
-from markupsafe import Markup, escape
-from ray_machines import Machines
-from report_pages import EVIL, TUNES
-from search_problems import SMALL_SETTINGS, WithDropout, small_data, small_images
-from small_trainings import tiny_data
-
-import hba
-from hba.data import EvaluationData, SearchData
-from hba.operations import Operation
-from hba.regularization import groups
-from hba.report import figures
-from hba.utils import tensors
-
-DRAWN = figures.svg
 
 # The same examples everywhere, however long they take.
 hypothesis.settings.register_profile(
@@ -54,25 +49,37 @@ def one_thread() -> None:
     """Networks this small only wait for each other's threads; one is several times
     faster on busy cores.
     """
+    import torch
+
     torch.set_num_threads(1)
 
 
 def frame(draw: object, description: str, width: float, height: float) -> Markup:
     """In the place of `figures.svg`: a figure with its description and nothing else."""
+    from markupsafe import Markup, escape
+
     return Markup(f'<svg role="img" aria-label="{escape(description)}"></svg>')
 
 
 @pytest.fixture(autouse=True, scope="session")
-def pages_are_quick() -> Iterator[None]:
-    """Figures take most of the time of a small run; few tests look at them."""
+def pages_are_quick() -> Iterator[Callable[..., Markup]]:
+    """Figures take most of the time of a small run; few tests look at them.
+
+    Its value is the function that draws them.
+    """
+    from hba.report import figures
+
+    draw = figures.svg
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(figures, "svg", frame)
-        yield
+        yield draw
 
 
 @pytest.fixture
-def figures_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "svg", DRAWN)
+def figures_are_drawn(
+    monkeypatch: pytest.MonkeyPatch, pages_are_quick: Callable[..., Markup]
+) -> None:
+    monkeypatch.setattr("hba.report.figures.svg", pages_are_quick)
 
 
 @pytest.fixture
@@ -80,7 +87,9 @@ def double_precision(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """For comparisons of several steps, which carry the rounding of single precision
     far.
     """
-    monkeypatch.setattr(tensors, "PRECISION", "float64")
+    import torch
+
+    monkeypatch.setattr("hba.utils.tensors.PRECISION", "float64")
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)
@@ -115,6 +124,8 @@ def registered(
 
     So are the modules of operations files in the test's folder.
     """
+    from hba.regularization import groups
+
     operations: dict[str, Operation] = {}
     monkeypatch.setattr("hba.operations.registration._registered", operations)
     monkeypatch.setattr(groups, "REGULARIZERS", dict(groups.REGULARIZERS))
@@ -127,6 +138,10 @@ def registered(
 @pytest.fixture
 def machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machines]:
     pytest.importorskip("ray", reason="needs the extra cluster")
+    from ray_machines import Machines
+
+    import hba
+
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     # Where machines import what this process imports.
     here = [
@@ -144,6 +159,12 @@ def machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machines]:
 @pytest.fixture(scope="session")
 def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A search on classes whose names try to get out of their place."""
+    from report_pages import EVIL
+    from search_problems import SMALL_SETTINGS, small_images
+
+    import hba
+    from hba.data import SearchData
+
     folder = tmp_path_factory.mktemp("search")
     data = SearchData(
         "<b>data</b>", EVIL, small_images(24, seed=0), small_images(16, seed=1)
@@ -155,6 +176,13 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def evaluated(tmp_path_factory: pytest.TempPathFactory, searched: Path) -> Path:
+    """An evaluation of that search."""
+    from report_pages import EVIL
+    from small_trainings import tiny_data
+
+    import hba
+    from hba.data import EvaluationData
+
     folder = tmp_path_factory.mktemp("evaluation")
     tiny = tiny_data()
     data = EvaluationData("tiny", EVIL, tiny.train, tiny.test)
@@ -177,6 +205,11 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A search of one operation and regularizers, `both`, and one of regularizers
     `alone`.
     """
+    from report_pages import TUNES
+    from search_problems import SMALL_SETTINGS, WithDropout, small_data
+
+    import hba
+
     folder = tmp_path_factory.mktemp("tuned")
     for name, tune in TUNES.items():
         operations = {"operations": ("Rotate",)} if name == "both" else {}
