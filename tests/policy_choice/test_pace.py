@@ -116,7 +116,12 @@ def timed_run(
 
 
 @pytest.mark.parametrize(
-    ("factor", "first_phase"), [(1.0, "search"), (2.5, "search"), (4.0, "test")]
+    ("factor", "first_phase"),
+    [
+        pytest.param(1.0, "search", marks=pytest.mark.slow),
+        (2.5, "search"),
+        (4.0, "test"),
+    ],
 )
 def test_a_run_keeps_to_its_time_and_trains_all_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factor: float, first_phase: str
