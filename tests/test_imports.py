@@ -5,9 +5,8 @@ those above it.
 import ast
 import graphlib
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[1]
 LINE = (
@@ -41,6 +40,7 @@ HOOK = ("hba.results.report_hook", "hba.report.page")
 Imports = Mapping[str, set[str]]
 
 
+@cache
 def imports_of(package: str) -> Imports:
     """By module of a package, the modules of the package that it imports, in functions
     too.
@@ -90,30 +90,28 @@ def _room(module: str) -> str:
     return module.split(".")[1] if "." in module else "__init__"
 
 
-HBA = imports_of("hba")
-WITHOUT_HOOK = {
-    module: imported - {HOOK[1]} if module == HOOK[0] else imported
-    for module, imported in HBA.items()
-}
+def folders_of_hba() -> Imports:
+    """By folder of hba, the folders that it imports, but for the hook."""
+    without_hook = {
+        module: imported - {HOOK[1]} if module == HOOK[0] else imported
+        for module, imported in imports_of("hba").items()
+    }
+    return between_folders(without_hook)
 
 
-@pytest.mark.parametrize(
-    "imports",
-    [HBA, imports_of("cli"), between_folders(WITHOUT_HOOK)],
-    ids=["hba", "cli", "folders"],
-)
-def test_nothing_imports_itself_by_way_of_others(imports: Imports) -> None:
+def test_nothing_imports_itself_by_way_of_others() -> None:
     """Files, and folders; what only a type checker imports counts too. A circle raises
     CycleError, which names it.
     """
-    graphlib.TopologicalSorter(imports).prepare()
+    for imports in (imports_of("hba"), imports_of("cli"), folders_of_hba()):
+        graphlib.TopologicalSorter(imports).prepare()
 
 
 def test_every_folder_imports_only_those_before_it_in_the_line() -> None:
     place = {room: number for number, rooms in enumerate(LINE) for room in rooms}
     wrong = [
         (room, other)
-        for room, rooms in between_folders(WITHOUT_HOOK).items()
+        for room, rooms in folders_of_hba().items()
         for other in rooms
         if place[other] >= place[room] and (room, other) not in BESIDE
     ]
