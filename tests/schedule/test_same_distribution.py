@@ -98,13 +98,13 @@ def test_a_draw_gives_the_same_image(form: str) -> None:
     transform = schedule.transform()
     image = noise(3, 14, 18)
     n_changed = 0
-    for seed in range(100, 160):
+    for seed in range(100, 130):
         torch.manual_seed(seed)
         result = levels_of(transform(FORMS[form](image)))
         expected = evaluated(schedule, image[None], seed)[0].double() * 255
         assert (result - expected).abs().max() < tolerance, seed
         n_changed += not torch.equal(expected, image.double() * 255)
-    assert n_changed > 50
+    assert n_changed > 25
 
 
 @pytest.mark.parametrize("operation", ON_IMAGES, ids=lambda operation: operation.name)
