@@ -127,7 +127,7 @@ def test_an_earlier_search_s_settings_find_the_same(
     )
 
 
-@pytest.mark.parametrize("algorithm", ["lookahead", "hba", "population"])
+@pytest.mark.parametrize("algorithm", ["lookahead", "population"])
 def test_a_search_begins_at_a_schedule(algorithm: str, tmp_path: Path) -> None:
     """Nothing moves in the first epoch. The file is not needed afterwards."""
     imported = hba.import_policy("torchvision", "autoaugment-cifar10")
