@@ -6,7 +6,6 @@ PREFERRED. A row of another kind also has its policy and its source here.
 """
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -78,12 +77,6 @@ def rows_of_contest(found: Schedule | None, most: int) -> tuple[str, ...]:
     return (NONE, RANDAUGMENT, *rest[:n_others], *last)
 
 
-@functools.cache
-def recipe_named(name: str) -> Schedule:
-    """A recipe, which takes long to make."""
-    return RECIPES[name].make()
-
-
 def row_without_contest(found: Schedule | None) -> str:
     """The row to use if no contest has chosen one."""
     return RANDAUGMENT if found is None else FOUND
@@ -100,10 +93,10 @@ def row_with_symmetries(recipe: str, found: Schedule | None) -> str:
     """
     if found is None or not symmetries_of(found):
         return recipe
-    policy = with_symmetries(recipe_named(recipe), found)
+    policy = with_symmetries(RECIPES[recipe].make(), found)
     definition = ScheduleAugmentation(policy).definition
     for name in PREFERRED:
-        if ScheduleAugmentation(recipe_named(name)).definition == definition:
+        if ScheduleAugmentation(RECIPES[name].make()).definition == definition:
             return name
     return SYMMETRIES if recipe == NONE else f"{SYMMETRIES}-{recipe}"
 
@@ -119,8 +112,8 @@ def policy_of_row(row: str, found: Schedule | None) -> Schedule:
         return found
     if found is not None and row.startswith(SYMMETRIES):
         recipe = row.removeprefix(SYMMETRIES).removeprefix("-") or NONE
-        return with_symmetries(recipe_named(recipe), found)
-    return recipe_named(row)
+        return with_symmetries(RECIPES[recipe].make(), found)
+    return RECIPES[row].make()
 
 
 def source_of_row(row: str, found: Schedule | None, folder: Path) -> str | Path:
@@ -211,6 +204,6 @@ def is_undecided(recipe: str, race: RaceFindings) -> bool:
 
 def symmetries_in(recipe: str, names: Sequence[str]) -> set[str]:
     """The names, among these, of operations that the recipe applies."""
-    schedule = recipe_named(recipe)
+    schedule = RECIPES[recipe].make()
     values = dict(zip(schedule.space.names, schedule.values[0].tolist(), strict=True))
     return {name for name in names if values.get(f"{name}.probability", 0) > 0}
