@@ -22,17 +22,19 @@ import hba
 from hba.data.config import Size
 from hba.errors import RunError
 from hba.policy_choice.rows import ALWAYS, FOUND
+from hba.results.answer import SYMMETRIES
 from hba.results.evaluation import EvaluationRow
+from hba.results.run import ROWS_FOLDER
 from hba.results.statistics import PairedDifference
 from hba.schedule.library import POLICY_NAME
 from hba.schedule.recipes import RECIPES
 from hba.utils.settings import Settings
 from image_sets.runs import BALANCED, CIFAR, SETS, folder_of, unpacked
 
-BEFORE = "auto"
-"""The question of the records of runs before pretrained networks."""
-AUTO = "auto-pretrained"
-"""The question of the records of runs since pretrained networks."""
+AUTO = "auto-symmetries"
+"""The question of the records of runs."""
+EARLIER = ("auto-pretrained", "auto")
+"""Those of runs before symmetries by class, and before pretrained networks."""
 BEST = "best recipe"
 """The column of the recipe with the lowest error."""
 UNEVEN = "cifar10-uneven"
@@ -146,6 +148,9 @@ class AutoTask:
             *(name for name in ("none", "randaugment") if name != record["chosen"]),
         ]
         policies = {FOUND: str(folder / "search" / POLICY_NAME)}
+        if record["chosen"].startswith(SYMMETRIES):
+            composed = folder / ROWS_FOLDER / f"{record['chosen']}.json"
+            policies[record["chosen"]] = str(composed)
         beside = [*names[1:], *(name for name in self.rows if name not in names)]
         # Of a run without a search, there is no policy.
         first, *other_policies = [
