@@ -221,11 +221,12 @@ def auto_tables(results: Path) -> dict[str, Any]:
     """Values for the page: the table of each budget, and the origin of the records."""
     stored = {name: store_of(results, name).records() for name in (AUTO, *EARLIER)}
     # Runs take hours; the page shows them when they are complete.
-    shown, earlier = next(
+    complete = (
         pair
         for pair in pairwise(stored)
         if {record.run.dataset for record in stored[pair[0]]} == {*AUTO_SETS}
     )
+    shown, earlier = next(complete, EARLIER)
     plan = planned_for(shown, PLAN, AutoPlan)
     records = stored[shown]
     before = stored[earlier]
