@@ -205,8 +205,9 @@ def class_gaps_of(
     learned = learned_share(task, before, labels)
     few = N_FEW * DEVIATION_OF_FEW**2
     for move, of_move in enumerate(moved):
-        sums = torch.zeros(n_classes, n_classes, device=logits.device)
-        sums.index_add_(0, labels, task.probabilities(of_move))
+        probabilities = task.probabilities(of_move)
+        sums = probabilities.new_zeros(n_classes, n_classes)
+        sums.index_add_(0, labels, probabilities)
         likeliest = sums.argmax(dim=1)
         costs = (task.doubts(of_move, likeliest[labels]) - before) / learned
         for first, second in enumerate(likeliest.tolist()):

@@ -58,17 +58,19 @@ def operation_examples(
     schedule: Schedule, samples: Samples, native: Samples | None
 ) -> Iterator[Example]:
     """Examples of operations on more than LEAST_SHARE of the images in the last epoch,
-    from the most frequent one.
+    from the most frequent one, without symmetries that hold only for some classes.
     """
     schedule = _for_channels(schedule, samples)
     large = native or samples
     policy = schedule.without_regularizers().policy(schedule.epochs - 1)
     draw = policy.draw(N_DRAWN, torch.Generator().manual_seed(0))
     shares = reach(schedule, schedule.epochs - 1).shares
+    moves = schedule.space.class_moves
+    by_class = () if moves is None else moves.operations
     used = [
         operation
         for operation in schedule.space.operations
-        if shares[operation.name] > LEAST_SHARE
+        if shares[operation.name] > LEAST_SHARE and operation.name not in by_class
     ]
     for place, operation in enumerate(
         sorted(
@@ -94,9 +96,6 @@ def operation_examples(
                 policy, operation, draw, samples.images[number]
             )
             noun = "images"
-            moves = schedule.space.class_moves
-            if moves is not None and operation.name in moves.operations:
-                noun = "images of some classes"
             changed = _changed(policy, operation, chosen, large.images[number])
         if changed:
             detail = f"{100 * shares[operation.name]:.0f} % of the {noun}{largest}"
