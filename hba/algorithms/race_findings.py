@@ -145,8 +145,16 @@ class RaceFindings:
         )
 
     @property
+    def operations(self) -> list[str]:
+        """The symmetries and groups of the policy, in words."""
+        return [
+            f"{name} of some classes" if name in self.by_class else name
+            for name in self.taken
+        ]
+
+    @property
     def takes(self) -> str:
-        return f"takes {', '.join(self.taken) or 'no augmentation'}"
+        return f"takes {', '.join(self.operations) or 'no augmentation'}"
 
     @property
     def holding(self) -> list[str]:

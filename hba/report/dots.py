@@ -147,7 +147,7 @@ def race_dots(race: RaceFindings) -> dict[str, Dots]:
     The chosen ones are marked. Bars are one standard error on each side.
     """
     plots = {}
-    symmetries = _with_errors(race.symmetries, race.taken, "{:z.0f} %", scale=100)
+    symmetries = _with_errors(race.symmetries, race.holding, "{:z.0f} %", scale=100)
     if symmetries:
         line = 100 * race.largest_gap
         plots["symmetries"] = Dots.of(symmetries, "lost", line, least=10.0)

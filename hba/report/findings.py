@@ -206,7 +206,7 @@ def race_sentences(race: RaceFindings) -> list[str]:
         since = (
             ", with the probabilities and magnitudes that look-ahead has found since"
         )
-    operations = ", ".join(race.taken) or "no augmentation"
+    operations = ", ".join(race.operations) or "no augmentation"
     sentences.append(f"The policy is {source}: {operations}{since}.")
     if len(lower) > 1:
         sentences.append(

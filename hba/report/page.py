@@ -192,7 +192,7 @@ def _answer(run: Run) -> tuple[str, str, str]:
         key=lambda name: -shares[name],
     )
     if race is not None and race.taken:
-        names = list(race.taken)
+        names = race.operations
     elif not names:
         names = [regularizer.name for regularizer in schedule.space.regularizers]
     text = (

@@ -145,4 +145,5 @@ def _on_search(folder: Path) -> str:
     race = RaceFindings.of(Schedule.load(path).provenance) if path.exists() else None
     if race is None:
         return ""
-    return f"The search found {', '.join(race.taken) or 'no augmentation that helps'}."
+    operations = ", ".join(race.operations) or "no augmentation that helps"
+    return f"The search found {operations}."

@@ -91,6 +91,7 @@ def test_a_symmetry_of_some_classes_is_neither_holding_nor_broken() -> None:
     assert symmetry_results(findings)["that hold for some classes"] == [
         "HorizontalFlip"
     ]
+    assert "HorizontalFlip of some classes" in race_sentences(findings)[-1]
     # A recipe with a horizontal flip moves the images of all classes.
     assert not goes_with("photo", findings)
 
