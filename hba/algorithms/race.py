@@ -150,9 +150,9 @@ class RaceState(GradientState[NetworkModel]):
     held_out: Tensor
     """Indices of these training images, on the CPU."""
     gaps: Tensor
-    """Of a SymmetryTest, (symmetries, 2)."""
+    """Of a SymmetryTest, (symmetries, 2), on the CPU."""
     class_gaps: Tensor
-    """Of a SymmetryTest, (moves, classes, 2)."""
+    """Of a SymmetryTest, (moves, classes, 2), on the CPU."""
     class_labels: Tensor
     """Of a SymmetryTest, int64 (moves, classes), on the CPU."""
     moves: Tensor
@@ -352,10 +352,8 @@ class Race(Algorithm[RaceState, ImageProblem]):
             ended=torch.zeros(n_legs + 1, dtype=torch.bool),
             plain_stream=problem.train_stream(without=places),
             held_out=places,
-            gaps=torch.full((len(symmetries), 2), torch.inf, device=problem.device),
-            class_gaps=torch.full(
-                (n_moves, n_classes, 2), torch.inf, device=problem.device
-            ),
+            gaps=torch.full((len(symmetries), 2), torch.inf),
+            class_gaps=torch.full((n_moves, n_classes, 2), torch.inf),
             class_labels=torch.full((n_moves, n_classes), NO_CLASS),
             moves=torch.zeros(space.n, dtype=torch.bool, device=problem.device),
         )

@@ -137,6 +137,12 @@ class ScheduleTransform(Player, v2.Transform):  # type: ignore[misc]
         """A draw for one image, and its label after it."""
         number = None if label is None else int(label)
         moves = self.tables.class_moves
+        n_classes = len(next(iter(moves.values()))[0]) if moves else 0
+        if number is not None and not 0 <= number < n_classes:
+            raise ValueError(
+                f"a label must lie in [0, {n_classes - 1}], the classes of the policy,"
+                f" got {number}"
+            )
         drawn, moved = move_class(draw_for_one(self.row()), number, moves)
         return {"drawn": drawn, "label": moved}
 

@@ -143,6 +143,14 @@ def test_a_transform_takes_and_returns_the_label(form: str) -> None:
     assert alone == given if form == "PIL" else (alone == given).all()
 
 
+def test_a_label_that_is_no_class_is_refused() -> None:
+    (image,) = random_images(1)
+    transform = schedule_of("HorizontalFlip").transform()
+    for label in (-1, len(CLASSES)):
+        with pytest.raises(ValueError, match="label"):
+            transform(image, label)
+
+
 def test_single_images_are_moved_as_batches_are() -> None:
     schedule = schedule_of("HorizontalFlip", "QuarterTurn")
     transform = schedule.transform()
