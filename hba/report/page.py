@@ -18,7 +18,7 @@ from hba.errors import HbaWarning
 from hba.report import dots, examples, figures, findings
 from hba.report.samples import Samples, read_samples
 from hba.results import tables
-from hba.results.answer import answer
+from hba.results.answer import answer, words_of
 from hba.results.auto_answer import auto_answer
 from hba.results.evaluation import MEASURES, RESULTS_NAME, EvaluationResult
 from hba.results.provenance import error_definition
@@ -135,6 +135,7 @@ def page_of(run: Run) -> str:
             else _evaluation_part(results, run.auto.get("linear", ()))
         ),
         networks=tables.networks_table(run.auto),
+        chosen_row=words_of(str(run.auto.get("chosen"))),
         contest=dots.contest_dots(run.auto.get("rows") or (), run.auto.get("chosen")),
         policy=(None if schedule is None else _policy_part(schedule, samples, native)),
         race=race,
