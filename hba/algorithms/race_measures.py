@@ -85,7 +85,8 @@ def tested_symmetries(
     """Test the symmetries of the space by images that the network has not seen.
 
     These are the training images that were held out, and the validation images unless
-    they may be of another kind.
+    they may be of another kind. Classes with fewer than four images have none to hold
+    out; if all are so small, the validation images have to do.
 
     Args:
         problem: The problem of the search.
@@ -100,8 +101,10 @@ def tested_symmetries(
                 images = move(images, fill=problem.fill, position=position)
             return problem.preprocessing.measure(images)
 
-        parts = [logits_of(network, problem.data.train, prepare, places)]
-        if not problem.data.has_own_val:
+        parts = []
+        if len(places):
+            parts.append(logits_of(network, problem.data.train, prepare, places))
+        if not problem.data.has_own_val or not parts:
             parts.append(logits_of(network, problem.data.val, prepare))
         logits, labels = zip(*parts, strict=True)
         return torch.cat(logits), torch.cat(labels)

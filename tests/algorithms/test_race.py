@@ -226,6 +226,27 @@ def test_a_turn_and_the_turn_back_must_have_the_same_result() -> None:
     assert results.tolist() == [[1, 0], [0, 1], [1, 0]]
 
 
+def test_symmetries_are_tested_on_images_held_out_of_separate_data() -> None:
+    elsewhere = small_images(48, seed=1)
+    # On these validation images the network knows nothing: their labels are exchanged.
+    other = LabelledImages(elsewhere.images, 1 - elsewhere.labels)
+    train = small_images(96, seed=0)
+    data = SearchData("sides", ("left", "right"), train, other, has_own_val=True)
+    schedule = hba.search(data, **{**SETTINGS, "tunes_strength": False}).schedule
+    assert schedule is not None
+    assert abs(schedule.provenance["symmetries"]["VerticalFlip"][0]) < 0.1
+    assert schedule.provenance["n_held_out"] == 24
+
+
+def test_a_few_images_of_separate_data_hold_none_out() -> None:
+    few = small_images(6, seed=0)
+    data = SearchData("few", ("left", "right"), few, few, has_own_val=True)
+    settings = {**SETTINGS, "tunes_strength": False, "epochs": 2, "batch_size": 4}
+    schedule = hba.search(data, **settings).schedule
+    assert schedule is not None
+    assert schedule.provenance["n_held_out"] == 0
+
+
 def test_without_look_ahead_the_policy_is_that_of_the_best_fork() -> None:
     result = search(tunes_strength=False, epochs=4)
     assert result.schedule is not None
