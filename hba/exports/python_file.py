@@ -37,6 +37,7 @@ from hba.schedule.recipes import RECIPE
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import left_out
 from hba.utils import devices, tensors
+from hba.utils.text import first_of
 
 MARK = "# Exported files contain the rest of this module."
 """The line of a module below which a file contains all of it."""
@@ -130,9 +131,16 @@ ON_IMAGES_USAGE = """\
         policy.set_epoch(epoch, epochs)  # reaches DataLoader workers, persistent \
 ones too
 
-Boxes, masks and keypoints of torchvision.tv_tensors move with their image. It needs
+{by_class}Boxes, masks and keypoints of torchvision.tv_tensors move with their image. \
+It needs
 Python 3.11, torch, torchvision 0.19, or newer ones, {needs}, and nothing \
 else{users}."""
+BY_CLASS_USAGE = """\
+Give an image with its label, `image, label = policy(image, label)`: some flips or turns
+hold only for some classes, and may change the label. Without a label, they are left
+out. Labels count these classes from 0: {classes}.
+
+"""
 ON_BATCHES_USAGE = """\
     from {module} import policy
 
@@ -196,6 +204,11 @@ def python_file(
         imports += f"import {source} as {_alias(source)}\n"
     needs_kornia = photometric in modules
     usage = ON_BATCHES_USAGE if on_batches else ON_IMAGES_USAGE
+    moves = schedule.space.class_moves
+    by_class = ""
+    if moves is not None:
+        names = _harmless(first_of(moves.class_names))
+        by_class = BY_CLASS_USAGE.format(classes=names)
     return FILE.format(
         generated=generated_note(schedule),
         epochs=(
@@ -213,6 +226,7 @@ def python_file(
                 else "and Pillow"
             ),
             users=f" but {', '.join(users_modules)}" if users_modules else "",
+            by_class=by_class,
         ),
         mixing=mixing_usage(schedule),
         imports=imports,

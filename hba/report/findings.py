@@ -110,6 +110,10 @@ def schedule_lines(schedule: Schedule) -> list[str]:
     lines = race_sentences(race) if race else []
     if space.class_moves is not None:
         lines += space.class_moves.sentences()
+        lines.append(
+            "Give the transform an image and its label for these moves: `image, label ="
+            " transform(image, label)`; without a label, they are left out."
+        )
     if space.operations:
         lines.append(reach_line(schedule, schedule.epochs - 1))
     reached = {epoch: reach(schedule, epoch).numbers for epoch in key_epochs(schedule)}
