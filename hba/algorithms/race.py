@@ -62,11 +62,11 @@ from hba.algorithms.algorithm import Algorithm, ConfigT, Count
 from hba.algorithms.lambda_steps import GradientState
 from hba.algorithms.lookahead import Lookahead
 from hba.algorithms.problem import Batches, ImageProblem
-from hba.algorithms.race_findings import LARGEST_GAP, is_lower, is_symmetry
+from hba.algorithms.race_findings import LARGEST_GAP, is_lower
 from hba.algorithms.race_measures import (
+    SymmetryTest,
     calibrated,
     held_out,
-    symmetries_in,
     tested_symmetries,
     validated,
 )
@@ -77,7 +77,6 @@ from hba.algorithms.race_policies import (
     n_forks_of,
     names_of_forks,
     row_of,
-    symmetries_of,
 )
 from hba.algorithms.state import NetworkModel, Networks
 from hba.algorithms.update_schedule import UpdateSchedule
@@ -85,7 +84,7 @@ from hba.config.training import PLATEAU, CommonSearchConfig
 from hba.errors import SettingsError
 from hba.models.resized import Resized
 from hba.operations.operation import SYMMETRY
-from hba.policy.class_moves import NO_CLASS, ClassMoves, Labels
+from hba.policy.class_moves import ClassMoves
 from hba.policy.space import SearchSpace
 from hba.training.custom_network import CustomNetwork
 from hba.utils.seeding import default_generator_state, restore_default_generators
@@ -149,12 +148,8 @@ class RaceState(GradientState[NetworkModel]):
     """Batches of leg 0, without the images that it holds out."""
     held_out: Tensor
     """Indices of these training images, on the CPU."""
-    gaps: Tensor
-    """Of a SymmetryTest, (symmetries, 2), on the CPU."""
-    class_gaps: Tensor
-    """Of a SymmetryTest, (moves, classes, 2), on the CPU."""
-    class_labels: Tensor
-    """Of a SymmetryTest, int64 (moves, classes), on the CPU."""
+    symmetry_test: SymmetryTest
+    """The test after leg 0, on the CPU."""
     moves: Tensor
     """Whether look-ahead moves a hyperparameter (n,); all False before its leg."""
     is_moved: bool = False
@@ -323,9 +318,6 @@ class Race(Algorithm[RaceState, ImageProblem]):
                 ) from None
             network_pair = [Resized(network, side) for network in network_pair]
         n_legs = 1 + len(names_of_forks(space))
-        symmetries = symmetries_in(problem)
-        n_moves = sum(operation.n_moves for operation in symmetries)
-        n_classes = len(problem.data.class_names)
         places = held_out(problem)
         learner, of_trunk = (
             NetworkModel.of(problem, network) for network in network_pair
@@ -352,9 +344,7 @@ class Race(Algorithm[RaceState, ImageProblem]):
             ended=torch.zeros(n_legs + 1, dtype=torch.bool),
             plain_stream=problem.train_stream(without=places),
             held_out=places,
-            gaps=torch.full((len(symmetries), 2), torch.inf),
-            class_gaps=torch.full((n_moves, n_classes, 2), torch.inf),
-            class_labels=torch.full((n_moves, n_classes), NO_CLASS),
+            symmetry_test=SymmetryTest.before(space, len(problem.data.class_names)),
             moves=torch.zeros(space.n, dtype=torch.bool, device=problem.device),
         )
         for model in (learner, of_trunk):
@@ -437,9 +427,7 @@ class Race(Algorithm[RaceState, ImageProblem]):
             if leg == 0:
                 restore(state.trunk, copy.deepcopy(snapshot(trunk_of(state))))
                 test = tested_symmetries(problem, state.learner.network, state.held_out)
-                state.gaps.copy_(test.gaps)
-                state.class_gaps.copy_(test.class_gaps)
-                state.class_labels.copy_(test.class_labels)
+                restore(state.symmetry_test, snapshot(test))
             self.end(
                 problem,
                 state,
@@ -538,7 +526,7 @@ class Race(Algorithm[RaceState, ImageProblem]):
         self, problem: ImageProblem, state: RaceState, number: int
     ) -> None:
         """Always in the first leg, with all symmetries and each group in turn."""
-        symmetries = symmetries_of(problem.space)
+        symmetries = [operation.name for operation in problem.space.symmetries]
         fork = names_of_forks(problem.space)[number]
         state.step = 0
         state.rows[0] = row_of(problem.space, [*symmetries, fork])
@@ -592,7 +580,7 @@ class Race(Algorithm[RaceState, ImageProblem]):
         state.losses[leg] = losses.nan_to_num(nan=torch.inf)
         state.train_losses[leg] = train_loss
         state.ended[leg] = True
-        applied = self.symmetries(problem, state)
+        applied = state.symmetry_test.chosen(space)
         for fork in self.parallel_parts(problem, state):
             groups = self.groups_in(space, state, fork)
             state.rows[fork] = row_of(space, [*applied, *groups], problem.config.start)
@@ -644,76 +632,23 @@ class Race(Algorithm[RaceState, ImageProblem]):
             train_losses.where(is_better & (behind <= error), -torch.inf).argmax()
         )
 
-    def symmetries(self, problem: ImageProblem, state: RaceState) -> list[str]:
-        """Names of the symmetries to apply, to all classes or to some."""
-        moves = self.class_moves(problem, state)
-        by_class = () if moves is None else moves.operations
-        return [
-            operation.name
-            for operation, gap in zip(
-                symmetries_in(problem), state.gaps.tolist(), strict=True
-            )
-            if is_symmetry(*gap) or operation.name in by_class
-        ]
-
-    def class_moves(self, problem: ImageProblem, state: RaceState) -> ClassMoves | None:
-        """The symmetries that hold only for some classes; None if there are none."""
-        labels = dict[str, tuple[Labels, ...]]()
-        first = 0
-        for operation, gap in zip(
-            symmetries_in(problem), state.gaps.tolist(), strict=True
-        ):
-            of_moves = state.class_labels[first : first + operation.n_moves]
-            first += operation.n_moves
-            if not is_symmetry(*gap) and (of_moves != NO_CLASS).any():
-                labels[operation.name] = tuple(map(tuple, of_moves.tolist()))
-        if not labels:
-            return None
-        return ClassMoves(problem.data.class_names, tuple(labels.items()))
-
     def space_of_schedule(self, problem: ImageProblem, state: RaceState) -> SearchSpace:
-        moves = self.class_moves(problem, state)
+        moves = state.symmetry_test.class_moves(problem.space, problem.data.class_names)
         return problem.space if moves is None else _with_moves(problem.space, moves)
-
-    def gaps_by_class(
-        self, problem: ImageProblem, state: RaceState
-    ) -> dict[str, list[dict[str, list[float | None]]]]:
-        """For each symmetry of some classes, and each of its moves, the gaps of the
-        classes that it keeps or exchanges.
-        """
-        moves = self.class_moves(problem, state)
-        gaps = dict[str, list[dict[str, list[float | None]]]]()
-        first = 0
-        for operation in symmetries_in(problem):
-            numbers = range(first, first + operation.n_moves)
-            first += operation.n_moves
-            if moves is not None and operation.name in moves.operations:
-                gaps[operation.name] = [
-                    {
-                        name: rounded(gap)
-                        for name, gap, label in zip(
-                            problem.data.class_names,
-                            state.class_gaps[number],
-                            state.class_labels[number].tolist(),
-                            strict=True,
-                        )
-                        if label != NO_CLASS
-                    }
-                    for number in numbers
-                ]
-        return gaps
 
     def findings(self, problem: ImageProblem, state: RaceState) -> dict[str, Any]:
         """What the race has found, as JSON values.
 
-        These are the gaps of symmetries, for all classes and for those that a move
-        keeps or exchanges, and the largest gap allowed; for each fork
-        that has ended, its mean loss, the difference to the first fork, and its
-        standard error; the chosen fork, its symmetries and groups, and whether
+        These are the gaps of symmetries, the names of those that hold only for some
+        classes, the numbers of images that decide, and the largest gap allowed; for
+        each fork that has ended, its mean loss, the difference to the first fork, and
+        its standard error; the chosen fork, its symmetries and groups, and whether
         look-ahead moves their values. Numbers that are not finite, as gaps of a network
         that learned nothing, are None.
         """
-        names = symmetries_of(problem.space)
+        names = [operation.name for operation in problem.space.symmetries]
+        test = state.symmetry_test
+        moves = test.class_moves(problem.space, problem.data.class_names)
         forks = {}
         for name, losses in zip(
             names_of_forks(problem.space), state.losses[1:], strict=True
@@ -722,7 +657,7 @@ class Race(Algorithm[RaceState, ImageProblem]):
                 minus = mean_and_error((losses - state.losses[1])[None])
                 forks[name] = rounded(torch.cat([losses.mean()[None], *minus]))
         gap_by_symmetry = (
-            {name: rounded(gap) for name, gap in zip(names, state.gaps, strict=True)}
+            {name: rounded(gap) for name, gap in zip(names, test.gaps, strict=True)}
             if state.ended[0]
             else {}
         )
@@ -734,11 +669,11 @@ class Race(Algorithm[RaceState, ImageProblem]):
             groups = self.groups_in(problem.space, state, 1 + number)
         choice = {
             "fork": winner,
-            "operations": [*self.symmetries(problem, state), *groups],
+            "operations": [*test.chosen(problem.space), *groups],
         }
         measured = {
             "symmetries": gap_by_symmetry,
-            "symmetries_by_class": self.gaps_by_class(problem, state),
+            "symmetries_by_class": [] if moves is None else list(moves.operations),
             "n_held_out": len(state.held_out),
             "n_validation": len(problem.data.val),
             "has_own_validation": problem.data.has_own_val,

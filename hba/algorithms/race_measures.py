@@ -2,8 +2,8 @@
 images.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from hba.algorithms.problem import ImageProblem
 from hba.algorithms.race_findings import is_symmetry
 from hba.operations import Operation
-from hba.operations.operation import SYMMETRY
-from hba.policy.class_moves import NO_CLASS
+from hba.policy.class_moves import NO_CLASS, ClassMoves
+from hba.policy.space import SearchSpace
 from hba.tasks import task_of
 from hba.tasks.task import ImageTask
 from hba.training.metrics import logits_of
@@ -33,35 +33,63 @@ class counts too, because few images may all cost the same by chance.
 N_FEW = 2
 
 
-class SymmetryTest(NamedTuple):
-    """How well a network recognises moved images.
+@dataclass(frozen=True)
+class SymmetryTest:
+    """How well a network recognises moved images, for the symmetries of a space.
 
     Attributes:
         gaps: For each symmetry the gap, as gaps_of returns it, and its standard error,
             (symmetries, 2).
-        class_gaps: For each move of a symmetry, and each class, the gap of its images,
-            and of the class with which it changes places, if any, (moves, classes, 2).
-        class_labels: For each move, and each class, the label of moved images; NO_CLASS
-            where it is not shown, int64 (moves, classes).
+        class_labels: For each move of a symmetry, and each class, the label of moved
+            images; NO_CLASS where it is not shown, int64 (moves, classes).
     """
 
     gaps: Tensor
-    class_gaps: Tensor
     class_labels: Tensor
+
+    @staticmethod
+    def before(space: SearchSpace, n_classes: int) -> "SymmetryTest":
+        """Before the test, no symmetry holds."""
+        n_moves = sum(operation.n_moves for operation in space.symmetries)
+        return SymmetryTest(
+            torch.full((len(space.symmetries), 2), torch.inf),
+            torch.full((n_moves, n_classes), NO_CLASS),
+        )
+
+    def chosen(self, space: SearchSpace) -> list[str]:
+        """Names of the symmetries that hold, for all classes or for some."""
+        return [
+            operation.name
+            for operation, holds, labels in self._by_symmetry(space)
+            if holds or bool((labels != NO_CLASS).any())
+        ]
+
+    def class_moves(
+        self, space: SearchSpace, class_names: tuple[str, ...]
+    ) -> ClassMoves | None:
+        """The symmetries that hold only for some classes; None if there are none."""
+        of_some = tuple(
+            (operation.name, tuple(map(tuple, labels.tolist())))
+            for operation, holds, labels in self._by_symmetry(space)
+            if not holds and bool((labels != NO_CLASS).any())
+        )
+        return ClassMoves(class_names, of_some) if of_some else None
+
+    def _by_symmetry(
+        self, space: SearchSpace
+    ) -> Iterator[tuple[Operation, bool, Tensor]]:
+        """Each symmetry, whether it holds for all classes, and its part of
+        class_labels.
+        """
+        n_moves = [operation.n_moves for operation in space.symmetries]
+        labels = self.class_labels.split(n_moves) if n_moves else ()
+        holds = [is_symmetry(*gap) for gap in self.gaps.tolist()]
+        return zip(space.symmetries, holds, labels, strict=True)
 
 
 def validated(problem: ImageProblem, network: nn.Module) -> tuple[Tensor, Tensor]:
     """Logits (images, classes) and labels of all validation images."""
     return logits_of(network, problem.data.val, problem.preprocessing.measure)
-
-
-def symmetries_in(problem: ImageProblem) -> list[Operation]:
-    """The symmetries of the space."""
-    return [
-        operation
-        for operation in problem.space.operations
-        if operation.stage == SYMMETRY
-    ]
 
 
 def held_out(problem: ImageProblem) -> Tensor:
@@ -115,16 +143,13 @@ def tested_symmetries(
             outputs(operation, (move + 0.5) / operation.n_moves)[0]
             for move in range(operation.n_moves)
         ]
-        for operation in symmetries_in(problem)
+        for operation in problem.space.symmetries
     ]
-    tests = [class_gaps_of(logits, labels, of_moves) for of_moves in moved]
-    n_classes = logits.shape[1]
-    no_gaps = logits.new_zeros(0, n_classes, 2)
-    no_labels = torch.zeros(0, n_classes, dtype=torch.long, device=logits.device)
+    nothing = labels.new_zeros(0, logits.shape[1], dtype=torch.long)
+    by_class = [class_gaps_of(logits, labels, of_moves) for of_moves in moved]
     return SymmetryTest(
         gaps_of(logits, labels, moved),
-        torch.cat([no_gaps, *(gaps for gaps, _ in tests)]),
-        torch.cat([no_labels, *(results for _, results in tests)]),
+        torch.cat([nothing, *(results for _, results in by_class)]),
     )
 
 

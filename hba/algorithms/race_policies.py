@@ -55,12 +55,6 @@ def n_forks_of(n_groups: int) -> int:
     return 1 + n_groups + sum(n <= n_groups for n in TOGETHER)
 
 
-def symmetries_of(space: SearchSpace) -> tuple[str, ...]:
-    return tuple(
-        operation.name for operation in space.operations if operation.stage == SYMMETRY
-    )
-
-
 def groups_of(space: SearchSpace) -> dict[str, Typical]:
     """The groups with operations in the space; each operation of your own is one."""
     names = [

@@ -131,8 +131,8 @@ ON_IMAGES_USAGE = """\
         policy.set_epoch(epoch, epochs)  # reaches DataLoader workers, persistent \
 ones too
 
-{by_class}Boxes, masks and keypoints of torchvision.tv_tensors move with their image. \
-It needs
+{by_class}\
+Boxes, masks and keypoints of torchvision.tv_tensors move with their image. It needs
 Python 3.11, torch, torchvision 0.19, or newer ones, {needs}, and nothing \
 else{users}."""
 BY_CLASS_USAGE = """\

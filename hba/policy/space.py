@@ -158,11 +158,7 @@ class SearchSpace:
     def _check_class_moves(self) -> None:
         if self.class_moves is None:
             return
-        n_moves = {
-            operation.name: operation.n_moves
-            for operation in self.operations
-            if operation.stage == SYMMETRY
-        }
+        n_moves = {operation.name: operation.n_moves for operation in self.symmetries}
         for name, moves in self.class_moves.labels:
             if n_moves.get(name) != len(moves):
                 raise SettingsError(
@@ -187,6 +183,13 @@ class SearchSpace:
         """The operations of the walk, of which an image gets at most K."""
         return tuple(
             operation for operation in self.operations if operation.stage == WALK
+        )
+
+    @property
+    def symmetries(self) -> tuple[Operation, ...]:
+        """The flips and turns, which come first."""
+        return tuple(
+            operation for operation in self.operations if operation.stage == SYMMETRY
         )
 
     @property

@@ -220,7 +220,7 @@ class Entry(NamedTuple):
 
 
 def contest_data(
-    data: SearchData, *, has_own_val: bool, trains_on_val: bool = True
+    data: SearchData, *, trains_on_val: bool = True
 ) -> tuple[EvaluationData, Sequence[Tensor | None]]:
     """All labelled images, and for each seed in turn the indices of those that it holds
     out.
@@ -241,12 +241,12 @@ def contest_data(
             "hba auto needs all images in memory; choose a smaller image_size or"
             " train_size"
         )
-    if has_own_val and not trains_on_val:
+    if data.has_own_val and not trains_on_val:
         return EvaluationData(data.name, data.class_names, train, val), [None]
     images = LabelledImages(
         torch.cat([train.images, val.images]), torch.cat([train.labels, val.labels])
     )
-    first = len(train) if has_own_val else 0
+    first = len(train) if data.has_own_val else 0
     labels = images.labels[first:].numpy()
     strata = task_of(labels).strata(labels)
     counts = np.bincount(strata)
@@ -255,7 +255,7 @@ def contest_data(
     with warnings.catch_warnings():
         # Classes may have fewer images than there are folds.
         warnings.simplefilter("ignore", UserWarning)
-        n_folds = max(2, min(N_VAL_FOLDS if has_own_val else N_FOLDS, most))
+        n_folds = max(2, min(N_VAL_FOLDS if data.has_own_val else N_FOLDS, most))
         parts = splitter(n_folds, shuffle=True, random_state=0).split(strata, strata)
         folds = [first + torch.from_numpy(held_out) for _, held_out in parts]
     return EvaluationData(data.name, data.class_names, images, images), folds

@@ -90,7 +90,6 @@ class RunImages:
             )
             self._of_contest[key] = contest_data(
                 images.in_color() if self.in_color else images,
-                has_own_val=self.has_own_val(config),
                 trains_on_val=trains_on_val,
             )
         return self._of_contest[key]

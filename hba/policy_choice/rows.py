@@ -140,8 +140,7 @@ def symmetries_of(found: Schedule) -> dict[str, float]:
     last = dict(zip(found.space.names, found.values[-1].tolist(), strict=True))
     probabilities = {
         operation.name: last[f"{operation.name}.probability"]
-        for operation in found.space.operations
-        if operation.stage == SYMMETRY
+        for operation in found.space.symmetries
     }
     return {name: chance for name, chance in probabilities.items() if chance > 0}
 
@@ -155,7 +154,7 @@ def with_symmetries(recipe: Schedule, found: Schedule) -> Schedule:
     """
     chances = symmetries_of(found)
     symmetries = [
-        operation for operation in found.space.operations if operation.name in chances
+        operation for operation in found.space.symmetries if operation.name in chances
     ]
     others = [
         operation

@@ -99,10 +99,19 @@ def test_a_flip_that_exchanges_the_classes_is_in_no_recipe(
     assert run.finished
     assert {"none", "randaugment", "search"} <= {row["name"] for row in run.record.rows}
     assert not {"photo", "overhead"} & {row["name"] for row in run.record.rows}
-    found = hba.load_policy(run.folder / "search").space.class_moves
-    if found is not None and "HorizontalFlip" in found.operations:
-        exchanged = {"0": "1", "1": "0"}
-        assert found.names()["HorizontalFlip"] == [exchanged]
+    for policy in (run.policy, hba.load_policy(run.folder / "search")):
+        names = policy.space.names
+        flips = [
+            policy.values[:, names.index(name)].max()
+            for name in names
+            if name == "HorizontalFlip.probability"
+        ]
+        moves = policy.space.class_moves
+        by_class = {} if moves is None else moves.names()
+        if "HorizontalFlip" in by_class:
+            assert by_class["HorizontalFlip"] == [{"0": "1", "1": "0"}]
+        else:
+            assert max(flips, default=0.0) == 0.0
     assert run.results is not None
     assert run.results.rows[0].name == run.chosen
     assert {row.name for row in run.results.rows} == {run.chosen, "none", "randaugment"}

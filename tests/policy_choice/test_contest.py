@@ -109,9 +109,7 @@ def test_a_contest_goes_on_from_its_file(tmp_path: Path) -> None:
 def test_seeds_hold_out_parts_that_are_stratified_and_cover_all_images_once() -> None:
     train = two_sides(40, seed=0)
     val = two_sides(10, seed=1)
-    data, held_out = contest_data(
-        SearchData("d", ("left", "right"), train, val), has_own_val=False
-    )
+    data, held_out = contest_data(SearchData("d", ("left", "right"), train, val))
     assert sorted(
         torch.cat([fold for fold in held_out if fold is not None]).tolist()
     ) == list(range(50))
@@ -125,14 +123,14 @@ def test_seeds_hold_out_parts_that_are_stratified_and_cover_all_images_once() ->
 def test_a_part_of_separate_validation_images_is_trained_on_if_the_test_does() -> None:
     train = two_sides(40, seed=0)
     val = two_sides(10, seed=1)
-    images = SearchData("d", ("left", "right"), train, val)
-    data, folds = contest_data(images, has_own_val=True)
+    images = SearchData("d", ("left", "right"), train, val, has_own_val=True)
+    data, folds = contest_data(images)
     assert isinstance(data.train, LabelledImages)
     assert torch.equal(data.train.images[40:], val.images)
     held_out = [fold.tolist() for fold in folds if fold is not None]
     assert sorted(number for fold in held_out for number in fold) == list(range(40, 50))
     assert min(map(len, held_out)) >= 4
-    data, fold_numbers = contest_data(images, has_own_val=True, trains_on_val=False)
+    data, fold_numbers = contest_data(images, trains_on_val=False)
     assert fold_numbers == [None]
     assert isinstance(data.test, LabelledImages)
     assert torch.equal(data.test.images, val.images)
@@ -192,7 +190,7 @@ def found_by_race(
             name: gaps.get(name, (0.0 if name in holding else 0.9, 0.01))
             for name in ("HorizontalFlip", "VerticalFlip", "QuarterTurn")
         },
-        "symmetries_by_class": {name: [{}] for name in operations},
+        "symmetries_by_class": [*operations],
         "taken": {"fork": "RandAugment", "operations": [*holding, "RandAugment"]},
     }
     return Schedule(space, row.numpy()[None], provenance=provenance)
