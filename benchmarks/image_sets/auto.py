@@ -22,7 +22,6 @@ import hba
 from hba.data.config import Size
 from hba.errors import RunError
 from hba.policy_choice.rows import ALWAYS, FOUND
-from hba.results.answer import SYMMETRIES
 from hba.results.evaluation import EvaluationRow
 from hba.results.run import ROWS_FOLDER
 from hba.results.statistics import PairedDifference
@@ -148,8 +147,8 @@ class AutoTask:
             *(name for name in ("none", "randaugment") if name != record["chosen"]),
         ]
         policies = {FOUND: str(folder / "search" / POLICY_NAME)}
-        if record["chosen"].startswith(SYMMETRIES):
-            composed = folder / ROWS_FOLDER / f"{record['chosen']}.json"
+        composed = folder / ROWS_FOLDER / f"{record['chosen']}.json"
+        if composed.exists():
             policies[record["chosen"]] = str(composed)
         beside = [*names[1:], *(name for name in self.rows if name not in names)]
         # Of a run without a search, there is no policy.

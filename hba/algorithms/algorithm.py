@@ -238,21 +238,11 @@ class Algorithm(Settings, Generic[StateT, ProblemT]):
         """Prepare the state for the timed step of this number, from 0."""
 
     @classmethod
-    def settings_in_auto(
-        cls, budget_seconds: float, pretrained: bool
-    ) -> dict[str, Any]:
+    def settings_in_auto(cls, budget_seconds: float) -> dict[str, Any]:
         """Settings of this algorithm in a run of `hba auto`, unless the user gives
         them.
         """
         return {}
-
-    def operations_in_time(
-        self, config: CommonSearchConfig, space: SearchSpace
-    ) -> tuple[str, ...] | None:
-        """The setting `operations` that leaves out what the epochs are too few for;
-        None for all.
-        """
-        return None
 
     # What all algorithms share
 

@@ -23,6 +23,8 @@ l_j      state.losses  losses of the validation images after leg j, (legs, image
         values of its groups
     the schedule is this policy for P epochs, then the policies of look-ahead
 
+At a price of 1, there are no forks, and look-ahead begins with RandAugment.
+
 New images are those that these epochs have not seen, and the validation images, unless
 these are separate and so may be of another kind. If mirror images have the same
 distribution as the images and their labels, a network that has seen none recognises
@@ -74,7 +76,6 @@ from hba.algorithms.race_policies import (
     TOGETHER,
     WALK_GROUP,
     groups_of,
-    n_forks_of,
     names_of_forks,
     row_of,
 )
@@ -93,6 +94,8 @@ from hba.utils.text import counted
 
 PLAIN_SHARE = 0.25
 """Share of the epochs of a training without augmentation."""
+PLAIN_SHARE_ALONE = 0.5
+"""The same if nothing follows; the learning rate then falls as in a whole training."""
 LARGEST_FORK_SHARE = 0.6
 """Share of the epochs of a training in the longest fork."""
 LEAST_SIDE = 8
@@ -101,10 +104,6 @@ LEAST_STEPS = 50
 """Fewest steps of a fork; a race with fewer steps prints a note."""
 LOOKAHEAD = Lookahead()
 WITHOUT_POLICY_STEPS = Lookahead(val_steps=0)
-MOST_FORKS_PER_EPOCH = 1.25
-"""Number of forks for each epoch of a training, on images of its size, up to which a
-search with few epochs tries another group.
-"""
 EPOCHS_FOR_TIMING = 8
 """Epochs of the training whose first steps are timed."""
 SECONDS_TO_TUNE_STRENGTH = 3600.0
@@ -179,7 +178,7 @@ class Race(Algorithm[RaceState, ImageProblem]):
     count: Count = "searched"
     price: Annotated[float, Field(ge=1.0)] = 1.6
     """How many pixels the search may train on, in multiples of one training. It takes
-    more time than that.
+    more time than that. With 1 there are no forks.
     """
     smaller: Annotated[float, Field(gt=0.0, le=1.0)] = 2 / 3
     """Side of images in the search, relative to images of the training; at least 8
@@ -190,6 +189,15 @@ class Race(Algorithm[RaceState, ImageProblem]):
     """Tune the strength of the chosen operations by look-ahead, which takes half of the
     time of the search.
     """
+
+    def forks(self, space: SearchSpace) -> tuple[str, ...]:
+        """Names of the forks; none with a price of 1."""
+        return names_of_forks(space) if self.price > 1 else ()
+
+    @property
+    def only_tests_symmetries(self) -> bool:
+        """Whether nothing follows the training without augmentation."""
+        return self.price <= 1 and not self.tunes_strength
 
     def side(self, side: int) -> int:
         """Side of images in the search, in pixels.
@@ -212,7 +220,8 @@ class Race(Algorithm[RaceState, ImageProblem]):
             (self.price / share_of_pixels - 1) / len(names_of_forks(space)),
             LARGEST_FORK_SHARE,
         )
-        plain = max(1, round(PLAIN_SHARE * config.epochs))
+        plain_share = PLAIN_SHARE_ALONE if self.only_tests_symmetries else PLAIN_SHARE
+        plain = max(1, round(plain_share * config.epochs))
         lookahead = max(1, config.epochs - plain) if self.tunes_strength else 0
         return plain, max(1, round(of_fork * config.epochs)), lookahead
 
@@ -220,7 +229,7 @@ class Race(Algorithm[RaceState, ImageProblem]):
         self, config: CommonSearchConfig, space: SearchSpace
     ) -> tuple[tuple[str, int], ...]:
         plain, fork, lookahead = self.lengths(config, space)
-        forks = ((f"fork {name}", fork) for name in names_of_forks(space))
+        forks = ((f"fork {name}", fork) for name in self.forks(space))
         return (("no augmentation", plain), *forks, ("look-ahead", lookahead))
 
     def plan_note(
@@ -228,7 +237,7 @@ class Race(Algorithm[RaceState, ImageProblem]):
     ) -> str:
         plain, fork, lookahead = self.lengths(config, space)
         side = self.side(config.side)
-        n_forks = len(names_of_forks(space))
+        n_forks = len(self.forks(space))
         trainings = (
             (plain + n_forks * fork + lookahead)
             * (side / config.side) ** 2
@@ -236,7 +245,7 @@ class Race(Algorithm[RaceState, ImageProblem]):
         )
         steps = fork * steps_per_epoch
         short = ""
-        if steps < LEAST_STEPS:
+        if n_forks and steps < LEAST_STEPS:
             epochs = math.ceil(config.epochs * LEAST_STEPS / steps)
             short = (
                 f" Forks of {counted(steps, 'step')} are too short to compare; use"
@@ -245,10 +254,15 @@ class Race(Algorithm[RaceState, ImageProblem]):
         then = (
             f", then look-ahead for {counted(lookahead, 'epoch')}" if lookahead else ""
         )
+        forks = (
+            f", then {counted(n_forks, 'fork')} of {counted(fork, 'epoch')} each from"
+            " there"
+            if n_forks
+            else ""
+        )
         return (
-            f"Race: {counted(plain, 'epoch')} without augmentation, then"
-            f" {counted(n_forks, 'fork')} of {counted(fork, 'epoch')} each from"
-            f" there{then}, on images of {side}x{side}: as many pixels as"
+            f"Race: {counted(plain, 'epoch')} without augmentation{forks}{then}, on"
+            f" images of {side}x{side}: as many pixels as"
             f" {trainings:.1f} trainings of {counted(config.epochs, 'epoch')}.{short}"
         )
 
@@ -317,7 +331,7 @@ class Race(Algorithm[RaceState, ImageProblem]):
                     f"race trains on smaller images: {error}; set smaller to 1"
                 ) from None
             network_pair = [Resized(network, side) for network in network_pair]
-        n_legs = 1 + len(names_of_forks(space))
+        n_legs = 1 + len(self.forks(space))
         places = held_out(problem)
         learner, of_trunk = (
             NetworkModel.of(problem, network) for network in network_pair
@@ -366,7 +380,8 @@ class Race(Algorithm[RaceState, ImageProblem]):
     ) -> LRScheduler:
         """The learning rate of a whole training.
 
-        A fork runs faster through the part after its beginning.
+        A fork runs faster through the part after its beginning, and the training
+        without augmentation through all of it if nothing follows.
         """
         plain, *fork_legs = self.legs(problem, state.steps_per_epoch)
         rates = []
@@ -381,6 +396,8 @@ class Race(Algorithm[RaceState, ImageProblem]):
             the one just made.
             """
             step = state.step + (n_steps > 0)
+            if self.only_tests_symmetries:
+                return rates[min(step * len(rates) // len(plain), len(rates) - 1)]
             leg = next((leg for leg in fork_legs if step in leg), fork_legs[-1])
             at = len(plain) + (step - leg.start) * (len(rates) - len(plain)) // max(
                 1, len(leg)
@@ -471,7 +488,7 @@ class Race(Algorithm[RaceState, ImageProblem]):
         state.ended[-1] = state.step == leg.stop
 
     def most_parallel_parts(self, space: SearchSpace) -> int:
-        return 1 + len(groups_of(space))
+        return 1 + len(groups_of(space)) if self.price > 1 else 1
 
     def parallel_parts(self, problem: ImageProblem, state: RaceState) -> list[int]:
         """Numbers of the forks that can run now; none in leg 0."""
@@ -511,51 +528,37 @@ class Race(Algorithm[RaceState, ImageProblem]):
         self.end(problem, state, part, losses, train_loss)
 
     def cost(self, n_jobs: int = 1) -> float:
+        if self.only_tests_symmetries:
+            return PLAIN_SHARE_ALONE
         # The forks run in parallel, look-ahead does not.
         forks = 1.2 if n_jobs > 1 else 1.8
-        return forks + (1.1 if self.tunes_strength else 0.0)
+        without_lookahead = forks if self.price > 1 else PLAIN_SHARE
+        return without_lookahead + (1.1 if self.tunes_strength else 0.0)
 
     def config_for_timing(self, config: ConfigT) -> ConfigT:
         # At its start, a race plans the learning rates of all epochs.
         return config.model_copy(update={"epochs": EPOCHS_FOR_TIMING})
 
     def steps_for_timing(self, space: SearchSpace) -> int:
-        return len(names_of_forks(space))
+        return max(1, len(self.forks(space)))
 
     def prepare_timed_step(
         self, problem: ImageProblem, state: RaceState, number: int
     ) -> None:
         """Always in the first leg, with all symmetries and each group in turn."""
         symmetries = [operation.name for operation in problem.space.symmetries]
-        fork = names_of_forks(problem.space)[number]
+        fork = self.forks(problem.space)[number : number + 1]
         state.step = 0
-        state.rows[0] = row_of(problem.space, [*symmetries, fork])
+        state.rows[0] = row_of(problem.space, [*symmetries, *fork])
 
     @classmethod
-    def settings_in_auto(
-        cls, budget_seconds: float, pretrained: bool
-    ) -> dict[str, Any]:
-        settings: dict[str, Any] = {
-            "tunes_strength": budget_seconds >= SECONDS_TO_TUNE_STRENGTH
+    def settings_in_auto(cls, budget_seconds: float) -> dict[str, Any]:
+        """Its contest tries groups of operations in whole trainings."""
+        return {
+            "price": 1.0,
+            "smaller": 1.0,
+            "tunes_strength": budget_seconds >= SECONDS_TO_TUNE_STRENGTH,
         }
-        if pretrained:
-            # Layers that were trained on large images recognise little in small ones.
-            settings["smaller"] = 1.0
-        return settings
-
-    def operations_in_time(
-        self, config: CommonSearchConfig, space: SearchSpace
-    ) -> tuple[str, ...] | None:
-        groups = groups_of(space)
-        share_of_pixels = (self.side(config.side) / config.side) ** 2
-        most_forks = MOST_FORKS_PER_EPOCH * config.epochs * share_of_pixels
-        n_groups = len(groups)
-        while n_groups > 1 and n_forks_of(n_groups) > most_forks:
-            n_groups -= 1
-        left_out = [
-            operation for name in [*groups][n_groups:] for operation in groups[name]
-        ]
-        return tuple(f"-{name}" for name in left_out) or None
 
     def end(
         self,
@@ -584,13 +587,12 @@ class Race(Algorithm[RaceState, ImageProblem]):
         for fork in self.parallel_parts(problem, state):
             groups = self.groups_in(space, state, fork)
             state.rows[fork] = row_of(space, [*applied, *groups], problem.config.start)
-        is_chosen = bool(state.ended[1:].any())
-        first = row_of(space, [*applied, WALK_GROUP], problem.config.start)
-        state.rows[-1] = (
-            state.rows[1 + self.winner(state.losses[1:], state.train_losses[1:])]
-            if is_chosen
-            else first
-        )
+        if state.ended[1:-1].any():
+            chosen = 1 + self.winner(state.losses[1:], state.train_losses[1:])
+            state.rows[-1] = state.rows[chosen]
+        else:
+            first = [*applied, *self.first_groups]
+            state.rows[-1] = row_of(space, first, problem.config.start)
         state.lam.detach().copy_(space.encode(state.rows[-1]))
         if state.step in (legs[leg].stop, *legs[leg]):
             state.step = next(
@@ -598,6 +600,11 @@ class Race(Algorithm[RaceState, ImageProblem]):
                 for number, steps in enumerate(legs)
                 if not state.ended[number]
             )
+
+    @property
+    def first_groups(self) -> list[str]:
+        """The groups of the policy before any fork has ended."""
+        return [] if self.only_tests_symmetries else [WALK_GROUP]
 
     def groups_in(self, space: SearchSpace, state: RaceState, leg: int) -> list[str]:
         """The groups of operations of a leg, given the losses of the legs before it."""
@@ -651,7 +658,7 @@ class Race(Algorithm[RaceState, ImageProblem]):
         moves = test.class_moves(problem.space, problem.data.class_names)
         forks = {}
         for name, losses in zip(
-            names_of_forks(problem.space), state.losses[1:], strict=True
+            self.forks(problem.space), state.losses[1:], strict=True
         ):
             if losses.isfinite().all():
                 minus = mean_and_error((losses - state.losses[1])[None])
@@ -662,10 +669,10 @@ class Race(Algorithm[RaceState, ImageProblem]):
             else {}
         )
         winner = None
-        groups = [WALK_GROUP]
-        if state.ended[1:].any():
+        groups = self.first_groups
+        if state.ended[1:-1].any():
             number = self.winner(state.losses[1:], state.train_losses[1:])
-            winner = names_of_forks(problem.space)[number]
+            winner = self.forks(problem.space)[number]
             groups = self.groups_in(problem.space, state, 1 + number)
         choice = {
             "fork": winner,

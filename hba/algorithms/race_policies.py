@@ -50,11 +50,6 @@ def names_of_forks(space: SearchSpace) -> tuple[str, ...]:
     return (NO_GROUP, *groups, *(f"{BEST}{n}" for n in TOGETHER if n <= len(groups)))
 
 
-def n_forks_of(n_groups: int) -> int:
-    """The number of forks with so many groups of operations."""
-    return 1 + n_groups + sum(n <= n_groups for n in TOGETHER)
-
-
 def groups_of(space: SearchSpace) -> dict[str, Typical]:
     """The groups with operations in the space; each operation of your own is one."""
     names = [

@@ -6,11 +6,15 @@ r, s    row, seed       an augmentation, and the seed of a training; seed s hold
 l_rsi   outcomes[r][s]  losses of validation images i after the training, calibrated as
                         in a race
 
-    for each seed
-        train with each remaining row, on the images that the seed does not hold out
+    train with each row, on the images that the first seed does not hold out
+    repeat
+        train likewise with some changes of the best row: half as often, and with one
+            more group of operations, unless this raised the loss of the row before it
+    for each later seed
         drop the rows whose mean loss is clearly above the lowest, and all but a few
-    choose the remaining row with the lowest mean loss, but the search's policy only if
-        it is one standard error better than the best recipe
+        train with each remaining row, on the images that the seed does not hold out
+    choose the remaining row with the lowest mean loss, but one with more groups, or the
+        search's policy, only if it is one standard error better than the best other one
 
 Rows share weights, batches and images of a seed, so their differences are paired by
 image. A row is clearly behind if its mean difference to the best is more than CLEARLY
@@ -35,10 +39,12 @@ from hba.config.evaluation import EvaluationConfig
 from hba.data.images import EvaluationData, LabelledImages, SearchData
 from hba.errors import DataError, DivergedError, RunError
 from hba.executors.executor import Executor
-from hba.policy_choice.rows import ALWAYS, FOUND
+from hba.policy_choice.extent import N_FOLDS, N_VAL_FOLDS
+from hba.policy_choice.rows import ALWAYS, is_searched
 from hba.policy_evaluation.baselines import RowConfig
 from hba.policy_evaluation.evaluation import shared_data, train_row
 from hba.preprocessing import Preprocessing
+from hba.results.answer import WITH
 from hba.results.statistics import loss_difference
 from hba.tasks import task_of
 from hba.training.checkpoint import TrainCheckpoint
@@ -49,11 +55,6 @@ CONTEST_NAME = "contest.json"
 """File with the results of the contest."""
 CONTEST_FOLDER = "contest"
 """Folder of its trainings in progress."""
-N_FOLDS = 5
-N_VAL_FOLDS = 2
-CONTEST_SHARE = 0.8
-"""Images in a training of the contest, as a share of those in a training of the test.
-"""
 CLEARLY = (3.0, 2.0)
 """Standard errors by which a dropped row is behind: after one seed, whose luck they do
 not include, and later.
@@ -83,27 +84,38 @@ Losses = Mapping[str, Sequence[np.ndarray]]
 
 @dataclass
 class Contest:
-    """Results of the trainings so far. file: written after each training.
-    has_same_images: whether all seeds are measured on the same images.
-    """
+    """Results of the trainings so far."""
 
-    rows: tuple[str, ...]
+    first_rows: tuple[str, ...]
+    """The rows to begin with."""
     file: Path
+    """Written after each training."""
     has_same_images: bool
+    """Whether all seeds are measured on the same images."""
     outcomes: dict[str, dict[int, Outcome]] = field(default_factory=dict)
+    """For each row, in order, the results by seed. Rows are added after the first seed
+    of the rows to begin with.
+    """
 
     @staticmethod
     def begun(
         rows: Sequence[str], file: Path, *, has_same_images: bool = False
     ) -> "Contest":
-        """A new contest, or the one in the file; RunError if that cannot be read."""
-        contest = Contest(
-            tuple(rows), file, has_same_images, {name: {} for name in rows}
-        )
+        """A new contest, or the one in the file, which may have more rows.
+
+        Args:
+            rows: The rows to begin with.
+            file: The file.
+            has_same_images: Whether all seeds are measured on the same images.
+
+        Raises:
+            RunError: If the file cannot be read.
+        """
+        stored: dict[str, dict[int, Outcome]] = {}
         if file.exists():
             try:
                 for name, of_row in json.loads(read_text(file)).items():
-                    contest.outcomes[name] = {
+                    stored[name] = {
                         int(seed): Outcome(tuple(losses), error)
                         for seed, (losses, error) in of_row.items()
                     }
@@ -112,10 +124,32 @@ class Contest:
                     f"{file} cannot be read ({reason_of(error)}); remove it to start"
                     " the contest again"
                 ) from None
-        return contest
+        outcomes = {row: stored.get(row, {}) for row in dict.fromkeys([*rows, *stored])}
+        return Contest(tuple(rows), file, has_same_images, outcomes)
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """All rows, also those that are still to train."""
+        return tuple(self.outcomes)
+
+    def enter(self, rows: Iterable[str]) -> None:
+        """Add rows that are to train with the first seed."""
+        for row in rows:
+            self.outcomes.setdefault(row, {})
+
+    def leave_out(self, rows: Sequence[str]) -> None:
+        """Remove rows."""
+        self.first_rows = tuple(row for row in self.first_rows if row not in rows)
+        for row in rows:
+            del self.outcomes[row]
+        self._save()
 
     def add(self, row: str, seed: int, outcome: Outcome) -> None:
+        """Store the result of a training."""
         self.outcomes[row][seed] = outcome
+        self._save()
+
+    def _save(self) -> None:
         write_text(self.file, json.dumps(self.outcomes) + "\n")
 
     def missing(self, seed: int) -> list[str]:
@@ -127,6 +161,8 @@ class Contest:
         first seed has ended.
         """
         left = [*self.rows]
+        if n_seeds:
+            left = [row for row in left if 0 in self.outcomes[row]]
         for n in range(1, n_seeds + 1):
             left = survivors(
                 self.losses(left, n),
@@ -143,27 +179,70 @@ class Contest:
 
     @property
     def n_seeds(self) -> int:
-        """Number of seeds that have ended: all remaining rows trained with them."""
-        n = 0
+        """Number of seeds that have ended: all remaining rows trained with them, in the
+        first seed those to begin with.
+        """
+        if any(0 not in self.outcomes[row] for row in self.first_rows):
+            return 0
+        n = 1
         while not self.missing(n):
             n += 1
         return n
 
     @property
     def best(self) -> str | None:
-        """The chosen row; None before the first seed has ended. A recipe that is less
-        than a standard error behind the search's policy wins against it.
+        """The chosen row; None before the first seed has ended. Another row that is
+        less than a standard error behind one that was searched wins against it.
         """
         if not self.n_seeds:
             return None
         first, *following = self.left(self.n_seeds)
-        if first != FOUND or not following:
+        other = next((row for row in following if not is_searched(row)), None)
+        if not is_searched(first) or other is None:
             return first
-        losses = self.losses([first, following[0]], self.n_seeds)
+        losses = self.losses([first, other], self.n_seeds)
         mean, error = loss_difference(
-            losses[following[0]], losses[first], self.has_same_images
+            losses[other], losses[first], self.has_same_images
         )
-        return first if mean > error else following[0]
+        return first if mean > error else other
+
+    def next_rows(self, changes_of: Callable[[str], Mapping[str, str]]) -> list[str]:
+        """The rows to try after the first seed: changes of the row with the lowest
+        loss, except for those that have raised the loss of a row before it. Changes
+        that have lowered it come first.
+
+        Args:
+            changes_of: Maps a row to the names of rows with one more change, by change.
+
+        Returns:
+            New rows, the most promising first; empty after the second seed has begun.
+        """
+        if self.missing(0) or any(1 in of_row for of_row in self.outcomes.values()):
+            return []
+        means = {
+            row: float(np.mean(of_row[0].losses))
+            for row, of_row in self.outcomes.items()
+        }
+        best = min(means, key=lambda row: means[row])
+        parts = best.split(WITH)
+        rows_before = [WITH.join(parts[:n]) for n in range(1, len(parts))]
+        differences = {
+            change: means[changed] - means[row]
+            for row in rows_before
+            for change, changed in changes_of(row).items()
+            if changed in means
+        }
+
+        def difference(change: str) -> float:
+            """To the loss of the last row before that had it; 0 if it is unknown."""
+            return differences.get(change, 0.0)
+
+        rows = changes_of(best)
+        return [
+            rows[change]
+            for change in sorted(rows, key=difference)
+            if difference(change) <= 0 and rows[change] not in self.outcomes
+        ]
 
     def table(self) -> list[dict[str, Any]]:
         """For each row, mean calibrated loss and error of each seed, and after how many
@@ -261,11 +340,18 @@ def contest_data(
     return EvaluationData(data.name, data.class_names, images, images), folds
 
 
-def steps_of_training(config: EvaluationConfig, data: EvaluationData) -> int:
-    """Number of steps of a training of the contest."""
-    return config.epochs * max(
-        1, int(CONTEST_SHARE * len(data.train)) // config.batch_size
-    )
+def steps_of_training(
+    config: EvaluationConfig, data: EvaluationData, held_out: Tensor | None
+) -> int:
+    """Number of steps of a training of the contest.
+
+    Args:
+        config: Settings of the training.
+        data: All labelled images.
+        held_out: The indices of those that it holds out; None if they are separate.
+    """
+    n_images = len(data.train) - (0 if held_out is None else len(held_out))
+    return config.epochs * max(1, n_images // config.batch_size)
 
 
 def train_seed(

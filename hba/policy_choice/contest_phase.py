@@ -1,18 +1,20 @@
 """The third phase of a run: the contest of whole trainings (contest.py), within the
 time of the run.
 
-    for each seed
-        before a later seed: end if one row remains, or if the time is too short for the
-            remaining ones and a test
+    train with each row and the first seed
+        leave out the other recipes if the time is too short for one more and a test
+    while the contest has next rows, and the time suffices
+        train with some of them likewise
+    for each later seed
+        end if one row remains, or if the time is too short for the remaining ones and a
+            test
         train with each remaining row
-            in the first seed: leave out the other recipes if the time is too short for
-                one more and a test
-    if the trainings of the first seed are too slow: begin again with fewer epochs
+    if the trainings of the first rows are too slow: begin again with fewer epochs
 """
 
 import contextlib
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -22,7 +24,6 @@ from hba.executors.ray_executor import connected, executor_for
 from hba.policy_choice.contest import (
     CONTEST_FOLDER,
     CONTEST_NAME,
-    CONTEST_SHARE,
     MOST_LEFT,
     Contest,
     steps_of_training,
@@ -34,6 +35,7 @@ from hba.policy_choice.images import ContestImages
 from hba.policy_choice.rows import (
     ALWAYS,
     RANDAUGMENT,
+    changes_of_row,
     policy_of_row,
     rows_of_contest,
 )
@@ -45,11 +47,17 @@ from hba.policy_choice.settings import (
 )
 from hba.policy_evaluation.baselines import RowConfig, row_configs
 from hba.policy_search.timing import TooSlow, rounds
+from hba.results.answer import WITH
 from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
 from hba.training.checkpoint import TRAININGS_NAME
+from hba.training.custom_network import CustomNetwork
 
 NAME = "contest"
+CHANGES_AT_A_TIME = 2
+"""Changes of the best row before it is determined again, unless more trainings run at a
+time.
+"""
 SHORTEST_TEST = 0.5
 """Share of the epochs in the contest below which a test is not shortened so that the
 contest may try all its rows.
@@ -60,9 +68,9 @@ def trainings_of_contest(extent: Extent, n_jobs: int) -> float:
     """The time of the phase, in trainings."""
     # The training of the chosen network is in the contest.
     n_first = extent.rows - (extent.networks > 1)
-    first = rounds(n_first, n_jobs)
+    first = rounds(n_first, n_jobs) + rounds(extent.changed, n_jobs)
     later = rounds(MOST_LEFT[0], n_jobs) * (extent.seeds - 1)
-    return CONTEST_SHARE * (first + later)
+    return extent.contest_share * (first + later)
 
 
 def hold_contest(run: AutoRun) -> None:
@@ -70,9 +78,10 @@ def hold_contest(run: AutoRun) -> None:
     policy = run.read_found()
     rows = rows_of_contest(policy, run.record.extent.rows)
     missing = Contest.begun(rows, run.folder / CONTEST_NAME).missing(0)
-    whole = CONTEST_SHARE * rounds(len(rows), run.record.n_jobs)
+    share = run.record.extent.contest_share
+    whole = share * rounds(len(rows), run.record.n_jobs)
     following = run.trainings_after(NAME)
-    n_trainings = CONTEST_SHARE * rounds(len(missing), run.record.n_jobs)
+    n_trainings = share * rounds(len(missing), run.record.n_jobs)
     while True:
         if run.is_late(n_trainings + following):
             run.shorten(whole + following)
@@ -80,7 +89,7 @@ def hold_contest(run: AutoRun) -> None:
         try:
             return _train_rows(run, policy)
         except TooSlow as slow:
-            run.note(training_seconds=slow.seconds / CONTEST_SHARE)
+            run.note(training_seconds=slow.seconds / share)
             n_trainings = whole
 
 
@@ -93,11 +102,14 @@ def _drop_trainings(run: AutoRun) -> None:
 
 @dataclass(frozen=True)
 class _Trainings:
-    """What the trainings of the contest have in common, and the rows by name."""
+    """What the trainings of the contest have in common."""
 
     config: EvaluationConfig
-    rows: Mapping[str, RowConfig]
     images: ContestImages
+    found: Schedule | None
+    """The policy of the search, if there is one."""
+    network: CustomNetwork | None
+    """The user's own network, if any."""
 
     @staticmethod
     def of(run: AutoRun, found: Schedule | None) -> "_Trainings":
@@ -105,22 +117,22 @@ class _Trainings:
         config = training_config(
             run, read_search_config(run), record.settings, record.n_images
         )
-        policies = {
-            row: policy_of_row(row, found)
-            for row in rows_of_contest(found, record.extent.rows)
-        }
-        rows = row_configs(
-            policies,
-            RECIPES[RANDAUGMENT].make(),
-            config,
-            run.custom_network,
-            config.network_start(),
-        )
         images = run.images.of_contest(
             search_config(record, record.settings),
             trains_on_val=record.settings.get("train_size") is None,
         )
-        return _Trainings(config, {row.name: row for row in rows}, images)
+        return _Trainings(config, images, found, run.custom_network)
+
+    def rows(self, names: Iterable[str]) -> dict[str, RowConfig]:
+        """The trainings of these rows, by name."""
+        rows = row_configs(
+            {name: policy_of_row(name, self.found) for name in names},
+            RECIPES[RANDAUGMENT].make(),
+            self.config,
+            self.network,
+            self.config.network_start(),
+        )
+        return {row.name: row for row in rows}
 
 
 def _train_rows(run: AutoRun, found: Schedule | None) -> None:
@@ -139,12 +151,16 @@ def _train_rows(run: AutoRun, found: Schedule | None) -> None:
         has_same_images=held_out == [None],
     )
     with connected(run.cluster) as machines:
+        if contest.missing(0):
+            is_first = not contest.n_seeds
+            _train_seed(run, contest, 0, trainings, machines, can_be_slow=is_first)
+        while rows := _next_rows(run, contest, found):
+            contest.enter(rows)
+            _train_seed(run, contest, 0, trainings, machines)
         for seed in range(contest.n_seeds, n_seeds):
-            if seed and not _has_time_for_seed(run, len(contest.left(seed))):
+            if not _has_time_for_seed(run, len(contest.left(seed))):
                 break
             _train_seed(run, contest, seed, trainings, machines)
-            if seed == 0 and contest.missing(0):
-                contest = _without_missing(run, contest, found)
     run.note(rows=tuple(contest.table()), chosen=contest.best)
     run.callback.said(
         f"Contest: {contest.best} is chosen by validation images ({run.clock()})"
@@ -152,11 +168,22 @@ def _train_rows(run: AutoRun, found: Schedule | None) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def _next_rows(run: AutoRun, contest: Contest, found: Schedule | None) -> list[str]:
+    """The next rows of the first seed; none if the time or the extent is over."""
+    n_changed = sum(WITH in row for row in contest.rows)
+    at_a_time = max(CHANGES_AT_A_TIME, run.record.n_jobs)
+    most = min(at_a_time, run.record.extent.changed - n_changed)
+    if most <= 0 or not _has_time_for_row(run):
+        return []
+    rows = contest.next_rows(lambda row: changes_of_row(row, found, contest.rows))
+    return rows[:most]
+
+
 def _has_time_for_seed(run: AutoRun, n_rows: int) -> bool:
     """Whether several rows remain, and there is time for another seed of them and then
     for a test.
     """
-    n_trainings = CONTEST_SHARE * n_rows + LEAST_TRAININGS_OF_TEST
+    n_trainings = run.record.extent.contest_share * n_rows + LEAST_TRAININGS_OF_TEST
     return n_rows > 1 and run.has_time_for(n_trainings / run.record.n_jobs)
 
 
@@ -164,8 +191,8 @@ def _has_time_for_row(run: AutoRun) -> bool:
     """Whether there is time for another row, and then for a test, if with fewer
     epochs.
     """
-    share = 1.0 if run.record.has_given_epochs else SHORTEST_TEST
-    n_trainings = CONTEST_SHARE + ROWS_OF_TEST * share
+    share_of_epochs = 1.0 if run.record.has_given_epochs else SHORTEST_TEST
+    n_trainings = run.record.extent.contest_share + ROWS_OF_TEST * share_of_epochs
     return run.has_time_for(n_trainings / run.record.n_jobs)
 
 
@@ -175,34 +202,51 @@ def _train_seed(
     seed: int,
     trainings: _Trainings,
     machines: ModuleType | None,
+    *,
+    can_be_slow: bool = False,
 ) -> None:
-    """Train the missing rows with this seed, or only some if the time is too short.
+    """Train the missing rows with this seed. In the first seed, rows for which the time
+    is too short are left out.
 
-    machines: Ray, connected to a cluster, if any. Raises TooSlow in the first seed.
+    Args:
+        run: The run.
+        contest: The contest so far.
+        seed: Number of the seed, from 0.
+        trainings: The trainings of the contest.
+        machines: Ray, connected to a cluster, if any.
+        can_be_slow: Whether the trainings can begin again with fewer epochs.
+
+    Raises:
+        TooSlow: If they have to.
     """
     n_jobs = run.record.n_jobs
-    n_seeds = run.record.extent.seeds
+    n_rounds = run.record.extent.seeds + 1
+    share = run.record.extent.contest_share
     config = trainings.config
     data, held_out = trainings.images
-    left = contest.left(seed)
     missing = contest.missing(seed)
     began = run.seconds_spent()
-    run.callback.said(f"Contest on validation images, seed {seed}: {', '.join(left)}")
-    executor = executor_for(config.device, min(n_jobs, len(left)), machines)
+    run.callback.said(
+        f"Contest on validation images, seed {seed}: {', '.join(missing)}"
+    )
+    executor = executor_for(config.device, min(n_jobs, len(missing)), machines)
     if isinstance(executor, SerialExecutor):
         data = data.to(executor.device)
-    n_steps = len(missing) * steps_of_training(config, data)
+    n_steps = len(missing) * steps_of_training(
+        config, data, held_out[seed % len(held_out)]
+    )
     pace = None
-    if seed == 0:
-        following = run.trainings_after(NAME) / CONTEST_SHARE
+    if can_be_slow:
+        following = run.trainings_after(NAME) / share
         pace = run.pace(len(missing), n_steps, config.epochs, following)
+    part = 0 if can_be_slow else seed + 1
     on_step = run.progress.stepper(
-        NAME, n_steps, seed / n_seeds, (seed + 1) / n_seeds, pace
+        NAME, n_steps, part / n_rounds, (part + 1) / n_rounds, pace
     )
     ended = train_seed(
         contest,
         seed,
-        trainings.rows,
+        trainings.rows(missing),
         data,
         held_out,
         executor,
@@ -213,30 +257,25 @@ def _train_seed(
         for n_ended, _ in enumerate(ended, start=1):
             seconds = (run.seconds_spent() - began) * min(n_jobs, n_ended) / n_ended
             run.note(
-                training_seconds=seconds / CONTEST_SHARE,
+                training_seconds=seconds / share,
                 rows=tuple(contest.table()),
                 chosen=contest.best,
             )
             has_always = {*ALWAYS}.isdisjoint(contest.missing(0))
             if seed == 0 and has_always and not _has_time_for_row(run):
                 break
+    if seed == 0 and contest.missing(0):
+        _leave_out_missing(run, contest)
 
 
-def _without_missing(run: AutoRun, contest: Contest, found: Schedule | None) -> Contest:
-    """The contest of fewer rows, all of which have been trained with the first seed."""
+def _leave_out_missing(run: AutoRun, contest: Contest) -> None:
+    """Leave out the rows that have not been trained with the first seed."""
     missing = contest.missing(0)
-    trained = {*contest.rows} - {*missing}
-    n_rows = next(
-        n for n in range(len(trained), 0, -1) if {*rows_of_contest(found, n)} <= trained
-    )
     left_out = f"The contest had no time for {', '.join(missing)}"
     run.callback.said(left_out)
+    contest.leave_out(missing)
+    n_recipes = sum(WITH not in row for row in contest.rows)
     run.note(
-        extent=run.record.extent._replace(rows=n_rows),
+        extent=run.record.extent._replace(rows=n_recipes),
         notes=(*run.record.notes, left_out),
-    )
-    return Contest.begun(
-        rows_of_contest(found, n_rows),
-        contest.file,
-        has_same_images=contest.has_same_images,
     )

@@ -14,16 +14,14 @@ from hba.executors.ray_executor import executor_for
 from hba.policy_choice import networks
 from hba.policy_choice.contest import (
     CONTEST_NAME,
-    CONTEST_SHARE,
     DIGITS,
     FIRST_SEED,
-    N_FOLDS,
     Contest,
     Entry,
     Outcome,
     steps_of_training,
 )
-from hba.policy_choice.extent import Extent
+from hba.policy_choice.extent import N_FOLDS, Extent
 from hba.policy_choice.images import ContestImages
 from hba.policy_choice.record import Candidate
 from hba.policy_choice.rows import RANDAUGMENT
@@ -56,7 +54,7 @@ def trainings_of_networks(extent: Extent, n_jobs: int) -> float:
     """The time of the phase, in trainings."""
     if extent.networks == 1:
         return 0.0
-    return CONTEST_SHARE * rounds(extent.networks, n_jobs)
+    return extent.contest_share * rounds(extent.networks, n_jobs)
 
 
 def choose_network(run: AutoRun) -> None:
@@ -83,7 +81,9 @@ def choose_network(run: AutoRun) -> None:
                 _train_candidates(run, missing, outcomes)
             except TooSlow as slow:
                 outcomes.clear()
-                _shorten_candidates(run, slow.seconds / CONTEST_SHARE, len(missing))
+                _shorten_candidates(
+                    run, slow.seconds / run.record.extent.contest_share, len(missing)
+                )
     except KeyboardInterrupt:
         _take_network(run, numbers, outcomes)
         raise
@@ -145,14 +145,14 @@ def _train_candidates(
     entries = [_entry(run, record.candidates[number]) for number in numbers]
     configs = [entry.row.config for entry, _ in entries]
     n_steps = sum(
-        steps_of_training(config, images)
-        for config, (_, images) in zip(configs, entries, strict=True)
+        steps_of_training(entry.row.config, images, entry.held_out)
+        for entry, images in entries
     )
     pace = run.pace(
         len(numbers),
         n_steps,
         max(config.epochs for config in configs),
-        run.trainings_after(NAME) / CONTEST_SHARE,
+        run.trainings_after(NAME) / run.record.extent.contest_share,
     )
     on_step = run.progress.stepper(NAME, n_steps, pace=pace)
     ended = networks.train_candidates(entries, executor, on_step)
@@ -195,7 +195,7 @@ def _shorten_candidates(run: AutoRun, seconds: float, n_candidates: int) -> None
         seconds: Seconds of a training of any of them.
         n_candidates: How many are still to train.
     """
-    n_trainings = CONTEST_SHARE * rounds(
+    n_trainings = run.record.extent.contest_share * rounds(
         n_candidates, run.record.n_jobs
     ) + run.trainings_after(NAME)
     share = min(1.0, share_that_fits(n_trainings, seconds, run.seconds_for_trainings))
@@ -226,7 +226,9 @@ def _take_network(
     fitting = epochs
     # Steps that were timed alone tell the time of a training only roughly.
     seconds = (
-        candidate.seconds if candidate.took is None else candidate.took / CONTEST_SHARE
+        candidate.seconds
+        if candidate.took is None
+        else candidate.took / run.record.extent.contest_share
     )
     if candidate.took is not None and "epochs" in candidate.settings:
         fitting = _fitting_epochs(run, candidate, epochs, seconds)
@@ -261,7 +263,7 @@ def _fitting_epochs(
     seconds: of a training of them.
     """
     n_jobs = run.record.n_jobs
-    n_trainings = run.trainings_after(NAME) + CONTEST_SHARE / n_jobs
+    n_trainings = run.trainings_after(NAME) + run.record.extent.contest_share / n_jobs
     left = run.seconds_left
     if n_jobs > 1:
         left -= SECONDS_OF_PHASE * run.n_phases_after(NAME)

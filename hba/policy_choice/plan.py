@@ -23,7 +23,13 @@ from hba.models import build_model
 from hba.models.pretrained import ON_CPU, ON_GPU, usable_networks
 from hba.models.timm_networks import TIMM, Start, download_weights
 from hba.policy.space import SearchSpace
-from hba.policy_choice.extent import LEAST, SERIAL_SECONDS, Extent, extent_of_budget
+from hba.policy_choice.extent import (
+    LEAST,
+    SERIAL_SECONDS,
+    Extent,
+    contest_share_of,
+    extent_of_budget,
+)
 from hba.policy_choice.images import counts_of
 from hba.policy_choice.phases import PHASES
 from hba.policy_choice.record import AutoRecord, Candidate
@@ -59,7 +65,6 @@ EXAMPLE_NETWORK: Mapping[str, Any] = {
     "image_size": 8,
     "batch_size": 32,
     "fast": False,
-    "price": 2.4,
 }
 """Network and search of the example. To choose them by measurements would take most of
 the budget.
@@ -195,6 +200,10 @@ def plan_run(arguments: Arguments, say: Callable[[str], None]) -> AutoRecord:
     extent = extent_of(
         budget, arguments.settings, models, search_cost(values, budget, n_jobs)
     )
+    share = contest_share_of(
+        summary.n_train, summary.n_val, trains_on_val=values.get("train_size") is None
+    )
+    extent = extent._replace(contest_share=share)
     start_seconds = seconds_of_start(budget, n_jobs)
     left = PLANNED_SHARE * budget - start_seconds - (time.monotonic() - began)
     if left <= 0:
@@ -218,7 +227,7 @@ def plan_run(arguments: Arguments, say: Callable[[str], None]) -> AutoRecord:
     sizes = sizes_in_memory(sizes, values, request)
     seconds = max(size.seconds for size in sizes)
     extent = extent._replace(networks=min(extent.networks, len(sizes)))
-    least = LEAST._replace(search=extent.search)
+    least = LEAST._replace(search=extent.search, contest_share=share)
     least_seconds = start_seconds + seconds * trainings_of(least, n_jobs)
     if not arguments.is_example:
         check_budget(budget, least_seconds)

@@ -30,7 +30,7 @@ def search_cost(
     """
     flat = flattened(settings)
     algorithm_class = SearchConfig.find_algorithm(flat)
-    defaults = algorithm_class.settings_in_auto(budget_seconds, pretrained=False)
+    defaults = algorithm_class.settings_in_auto(budget_seconds)
     of_algorithm = {
         name: value
         for name, value in {**defaults, **flat}.items()
@@ -53,17 +53,8 @@ def settings_of_new_search(run: AutoRun) -> dict[str, Any]:
     """The settings with which the search of a run begins, as hba.search takes them."""
     record = run.record
     algorithm_class = SearchConfig.find_algorithm(record.settings)
-    defaults = algorithm_class.settings_in_auto(
-        record.budget_seconds, pretrained=bool(record.settings.get("pretrained"))
-    )
-    settings = {**defaults, **record.settings}
-    if run.space is not None:
-        return settings
-    config = search_config(record, settings)
-    operations = config.algorithm.operations_in_time(config, config.search_space())
-    if operations is None:
-        return settings
-    return {"operations": operations, **settings}
+    defaults = algorithm_class.settings_in_auto(record.budget_seconds)
+    return {**defaults, **record.settings}
 
 
 def read_search_config(run: AutoRun) -> SearchConfig:

@@ -202,16 +202,18 @@ def race_sentences(race: RaceFindings) -> list[str]:
             f" {race.loss:.3f} by more than a standard error:"
             f" {lowered or 'no fork'}; did not: {not_lowered or 'no fork'}."
         )
-    source = "the default, because no fork has ended yet"
+    policy = "The policy"
     if race.winner:
-        source = f"that of the fork {race.winner}"
+        policy += f" is that of the fork {race.winner}"
+    elif race.n_left:
+        policy += " is the default, because no fork has ended yet"
     since = ""
     if race.is_moved:
         since = (
             ", with the probabilities and magnitudes that look-ahead has found since"
         )
     operations = ", ".join(race.operations) or "no augmentation"
-    sentences.append(f"The policy is {source}: {operations}{since}.")
+    sentences.append(f"{policy}: {operations}{since}.")
     if len(lower) > 1:
         sentences.append(
             "Among forks within a standard error of the best, the race chooses the"

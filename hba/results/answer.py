@@ -40,6 +40,12 @@ SYMMETRIES = "symmetries"
 """The beginning of the names of rows of `hba auto` that are recipes with the symmetries
 that the search has found.
 """
+WITH = "+"
+"""In the name of a row of `hba auto`, before each change of a recipe."""
+HALF = "half"
+"""The change that applies all but symmetries half as often; others are groups of
+operations.
+"""
 REFERENCES = ("none", "randaugment")
 """Rows that the answer names even if another one is better."""
 
@@ -97,6 +103,13 @@ class _Row:
 
 def words_of(row: str) -> str:
     """What a sentence calls a row."""
+    base, *changes = row.split(WITH)
+    if changes and (base in {*RECIPES, "search"} or base.startswith(SYMMETRIES)):
+        words = "" if base == "none" else words_of(base)
+        for change in changes:
+            added = f" and {WORDS.get(change, change)}"
+            words += ", half as often" if change == HALF else added
+        return words.removeprefix(" and ")
     if row == SYMMETRIES:
         return "the symmetries that were found"
     if row.startswith(f"{SYMMETRIES}-"):

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from hba.algorithms.race_findings import RaceFindings
+from hba.algorithms.race_policies import GROUPS
 from hba.config.training import LEAST_EPOCHS
-from hba.results.answer import REFERENCES, SYMMETRIES, Answer, answer, words_of
+from hba.results.answer import REFERENCES, SYMMETRIES, WITH, Answer, answer, words_of
 from hba.results.evaluation import EvaluationResult
 from hba.results.run import ROWS_FOLDER, SEARCH_FOLDER, TEST_FOLDER
 from hba.schedule.library import POLICY_NAME
@@ -81,7 +82,7 @@ def _policies_of_rows(
     first = names[0]
     if first == SEARCH_FOLDER:
         first = str(folder / SEARCH_FOLDER)
-    elif first.startswith(SYMMETRIES):
+    elif (folder / ROWS_FOLDER / f"{first}.json").exists():
         first = str(folder / ROWS_FOLDER / f"{first}.json")
     # An evaluation may have added rows after these.
     return dict(zip(names, [first, *asked, *names[1 + len(asked) :]], strict=False))
@@ -133,10 +134,15 @@ def _on_content(chosen: str, policy: Schedule | None) -> str:
         return ""
     if race is not None:
         return f"{chosen}: {race.takes}."
-    recipe = chosen.removeprefix(f"{SYMMETRIES}-")
-    if recipe not in RECIPES:
-        return ""
-    return f"{recipe}: {RECIPES[recipe].text}."
+    base, *changes = chosen.split(WITH)
+    recipe = base.removeprefix(f"{SYMMETRIES}-")
+    texts = {} if recipe not in RECIPES else {recipe: RECIPES[recipe].text}
+    for change in changes:
+        if change in RECIPES:
+            texts[change] = RECIPES[change].text
+        elif change in GROUPS:
+            texts[change] = ", ".join(GROUPS[change])
+    return " ".join(f"{name}: {text}." for name, text in texts.items())
 
 
 def _on_search(folder: Path) -> str:
@@ -145,5 +151,6 @@ def _on_search(folder: Path) -> str:
     race = RaceFindings.of(Schedule.load(path).provenance) if path.exists() else None
     if race is None:
         return ""
-    operations = ", ".join(race.operations) or "no augmentation that helps"
+    nothing = "no augmentation that helps" if race.forks else "no symmetry"
+    operations = ", ".join(race.operations) or nothing
     return f"The search found {operations}."

@@ -96,7 +96,7 @@ def timed_run(
         for split in (two_sides(60, 0), two_sides(20, 1))
     )
     clock = Clock()
-    budget = 120.0
+    budget = 140.0
     monkeypatch.setattr(run_module, "time", SimpleNamespace(monotonic=clock.monotonic))
     monkeypatch.setattr(StepTimer, "_timed", lambda *_: SECONDS_OF_IMAGE)
     with mock.patch.object(Pace.__init__, "__defaults__", (clock.monotonic,)):
@@ -110,6 +110,7 @@ def timed_run(
             batch_size=BATCH,
             learning_rate=0.02,
             fast=False,
+            tunes_strength=True,
             callback=SlowSteps(clock, factor, first_phase),
         )
     return result, clock.now / budget

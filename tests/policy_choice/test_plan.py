@@ -10,12 +10,14 @@ from hba.policy_choice.settings import search_cost
 @pytest.mark.parametrize(
     ("settings", "budget", "n_jobs", "trainings"),
     [
-        ({}, 600.0, 1, 1.8),
-        ({}, 600.0, 2, 1.2),
+        # Half of the epochs, to test symmetries.
+        ({}, 600.0, 1, 0.5),
+        ({"price": 1.6}, 600.0, 1, 1.8),
+        ({"price": 1.6}, 600.0, 2, 1.2),
         # From an hour on, the strength is tuned, unless the user decides.
-        ({}, 7200.0, 2, 2.3),
-        ({"tunes_strength": False}, 7200.0, 2, 1.2),
-        ({"tunes_strength": True}, 600.0, 1, 2.9),
+        ({}, 7200.0, 2, 1.35),
+        ({"tunes_strength": False}, 7200.0, 2, 0.5),
+        ({"price": 1.6, "tunes_strength": True}, 600.0, 1, 2.9),
         ({"algorithm": "lookahead"}, 600.0, 2, 4.0),
     ],
 )
