@@ -158,7 +158,8 @@ def _train_rows(run: AutoRun, found: Schedule | None) -> None:
             contest.enter(rows)
             _train_seed(run, contest, 0, trainings, machines)
         for seed in range(contest.n_seeds, n_seeds):
-            if not _has_time_for_seed(run, len(contest.left(seed))):
+            n_left = len(contest.left(seed))
+            if n_left == 1 or not _has_time_for(run, n_left):
                 break
             _train_seed(run, contest, seed, trainings, machines)
     run.note(rows=tuple(contest.table()), chosen=contest.best)
@@ -169,22 +170,22 @@ def _train_rows(run: AutoRun, found: Schedule | None) -> None:
 
 
 def _next_rows(run: AutoRun, contest: Contest, found: Schedule | None) -> list[str]:
-    """The next rows of the first seed; none if the time or the extent is over."""
+    """The next rows of the first seed; none if the extent is over, or if there is no
+    time for them and then for a test.
+    """
     n_changed = sum(WITH in row for row in contest.rows)
     at_a_time = max(CHANGES_AT_A_TIME, run.record.n_jobs)
     most = min(at_a_time, run.record.extent.changed - n_changed)
-    if most <= 0 or not _has_time_for_row(run):
+    if most <= 0 or not _has_time_for(run, most):
         return []
     rows = contest.next_rows(lambda row: changes_of_row(row, found, contest.rows))
     return rows[:most]
 
 
-def _has_time_for_seed(run: AutoRun, n_rows: int) -> bool:
-    """Whether several rows remain, and there is time for another seed of them and then
-    for a test.
-    """
+def _has_time_for(run: AutoRun, n_rows: int) -> bool:
+    """Whether there is time for a seed of so many rows, and then for a test."""
     n_trainings = run.record.extent.contest_share * n_rows + LEAST_TRAININGS_OF_TEST
-    return n_rows > 1 and run.has_time_for(n_trainings / run.record.n_jobs)
+    return run.has_time_for(n_trainings / run.record.n_jobs)
 
 
 def _has_time_for_row(run: AutoRun) -> bool:
@@ -220,15 +221,17 @@ def _train_seed(
         TooSlow: If they have to.
     """
     n_jobs = run.record.n_jobs
-    n_rounds = run.record.extent.seeds + 1
-    share = run.record.extent.contest_share
+    extent = run.record.extent
+    n_planned = extent.rows + extent.changed + MOST_LEFT[0] * (extent.seeds - 1)
+    share = extent.contest_share
     config = trainings.config
     data, held_out = trainings.images
     missing = contest.missing(seed)
     began = run.seconds_spent()
-    run.callback.said(
-        f"Contest on validation images, seed {seed}: {', '.join(missing)}"
-    )
+    part = f"seed {seed}"
+    if all(WITH in row for row in missing):
+        part += ", changes of the best"
+    run.callback.said(f"Contest on validation images, {part}: {', '.join(missing)}")
     executor = executor_for(config.device, min(n_jobs, len(missing)), machines)
     if isinstance(executor, SerialExecutor):
         data = data.to(executor.device)
@@ -239,9 +242,9 @@ def _train_seed(
     if can_be_slow:
         following = run.trainings_after(NAME) / share
         pace = run.pace(len(missing), n_steps, config.epochs, following)
-    part = 0 if can_be_slow else seed + 1
+    n_done = sum(map(len, contest.outcomes.values()))
     on_step = run.progress.stepper(
-        NAME, n_steps, part / n_rounds, (part + 1) / n_rounds, pace
+        NAME, n_steps, n_done / n_planned, (n_done + len(missing)) / n_planned, pace
     )
     ended = train_seed(
         contest,

@@ -537,8 +537,9 @@ def words_of_phases(extent: Extent, n_jobs: int, seconds: float) -> str:
     beside = f", {n_jobs} at a time" if n_jobs > 1 else ""
     return (
         f"A training takes about {duration(seconds)}{beside}: a search; a contest of up"
-        f" to {extent.rows} policies with up to {counted(extent.seeds, 'seed')}; and a"
-        f" test with about {counted(extent.test_seeds, 'seed')} (--seeds)"
+        f" to {extent.rows} policies, and {extent.changed} changes of the best, with up"
+        f" to {counted(extent.seeds, 'seed')}; and a test with about"
+        f" {counted(extent.test_seeds, 'seed')} (--seeds)"
     )
 
 
