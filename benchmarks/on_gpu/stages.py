@@ -19,6 +19,7 @@ import pandas as pd
 from common.records import ROOT, Results
 
 from hba.errors import HbaError
+from hba.results.run import TEST_FOLDER
 
 BENCHMARKS = Path(__file__).parents[1]
 LAST_SECONDS = 40.0
@@ -158,8 +159,9 @@ def results_of(name: str, out: Path) -> Results:
             # Two rows, each with eight seeds.
             rates = {number: 16 * 3600 / wall for number, wall in seconds.items()}
             return {"trainings_per_hour": rates}
-        case "evaluation":
-            rows = _evaluation(out)["rows"]
+        case "auto" | "evaluation":
+            folder = out / "run" / TEST_FOLDER if name == "auto" else out
+            rows = _evaluation(folder)["rows"]
             return {"errors": {row["name"]: row["test_error_percent"] for row in rows}}
     return {}
 
@@ -203,7 +205,7 @@ def in_words(name: str, results: Results) -> str:
         case "jobs":
             rates = results["trainings_per_hour"].items()
             return ", ".join(f"{number}: {rate:.0f}" for number, rate in rates)
-        case "evaluation":
+        case "auto" | "evaluation":
             rows = results["errors"].items()
             return ", ".join(f"{row} {fmean(errors):.2f} %" for row, errors in rows)
         case "table-3" | "table-4":
