@@ -3,6 +3,7 @@ training step.
 """
 
 import dataclasses
+from collections.abc import Set
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, Literal, Self
 
@@ -238,9 +239,13 @@ class Algorithm(Settings, Generic[StateT, ProblemT]):
         """Prepare the state for the timed step of this number, from 0."""
 
     @classmethod
-    def settings_in_auto(cls, budget_seconds: float) -> dict[str, Any]:
+    def settings_in_auto(cls, budget_seconds: float, given: Set[str]) -> dict[str, Any]:
         """Settings of this algorithm in a run of `hba auto`, unless the user gives
         them.
+
+        Args:
+            budget_seconds: The time of the run.
+            given: Names of the settings that the user gives.
         """
         return {}
 

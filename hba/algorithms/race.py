@@ -48,6 +48,7 @@ good.
 import copy
 import functools
 import math
+from collections.abc import Set
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
@@ -108,6 +109,8 @@ EPOCHS_FOR_TIMING = 8
 """Epochs of the training whose first steps are timed."""
 SECONDS_TO_TUNE_STRENGTH = 3600.0
 """The shortest budget of `hba auto` in which the strength is tuned."""
+FOR_FORKS = frozenset({"price", "space", "operations", "operations_file", "start"})
+"""Settings with which the race of `hba auto` has forks."""
 LARGEST_LOGIT = 30.0
 """Logit of a probability of 1 (-30 for 0) in look-ahead, which needs finite logits."""
 
@@ -190,14 +193,18 @@ class Race(Algorithm[RaceState, ImageProblem]):
     time of the search.
     """
 
-    def forks(self, space: SearchSpace) -> tuple[str, ...]:
-        """Names of the forks; none with a price of 1."""
-        return names_of_forks(space) if self.price > 1 else ()
+    @property
+    def has_forks(self) -> bool:
+        return self.price > 1
 
     @property
     def only_tests_symmetries(self) -> bool:
         """Whether nothing follows the training without augmentation."""
-        return self.price <= 1 and not self.tunes_strength
+        return not self.has_forks and not self.tunes_strength
+
+    def forks(self, space: SearchSpace) -> tuple[str, ...]:
+        """Names of the forks."""
+        return names_of_forks(space) if self.has_forks else ()
 
     def side(self, side: int) -> int:
         """Side of images in the search, in pixels.
@@ -342,7 +349,8 @@ class Race(Algorithm[RaceState, ImageProblem]):
             problem.generator(),
             default_generator_state(problem.device),
         )
-        lam = space.encode(row_of(space, [WALK_GROUP], problem.config.start))
+        first = self.first_groups(space)
+        lam = space.encode(row_of(space, first, problem.config.start))
         lam = lam.to(problem.device, torch.get_default_dtype())
         state = RaceState.of(
             problem,
@@ -488,7 +496,7 @@ class Race(Algorithm[RaceState, ImageProblem]):
         state.ended[-1] = state.step == leg.stop
 
     def most_parallel_parts(self, space: SearchSpace) -> int:
-        return 1 + len(groups_of(space)) if self.price > 1 else 1
+        return 1 + len(groups_of(space)) if self.has_forks else 1
 
     def parallel_parts(self, problem: ImageProblem, state: RaceState) -> list[int]:
         """Numbers of the forks that can run now; none in leg 0."""
@@ -532,7 +540,7 @@ class Race(Algorithm[RaceState, ImageProblem]):
             return PLAIN_SHARE_ALONE
         # The forks run in parallel, look-ahead does not.
         forks = 1.2 if n_jobs > 1 else 1.8
-        without_lookahead = forks if self.price > 1 else PLAIN_SHARE
+        without_lookahead = forks if self.has_forks else PLAIN_SHARE
         return without_lookahead + (1.1 if self.tunes_strength else 0.0)
 
     def config_for_timing(self, config: ConfigT) -> ConfigT:
@@ -552,13 +560,14 @@ class Race(Algorithm[RaceState, ImageProblem]):
         state.rows[0] = row_of(problem.space, [*symmetries, *fork])
 
     @classmethod
-    def settings_in_auto(cls, budget_seconds: float) -> dict[str, Any]:
-        """Its contest tries groups of operations in whole trainings."""
-        return {
-            "price": 1.0,
-            "smaller": 1.0,
-            "tunes_strength": budget_seconds >= SECONDS_TO_TUNE_STRENGTH,
-        }
+    def settings_in_auto(cls, budget_seconds: float, given: Set[str]) -> dict[str, Any]:
+        """Its contest tries groups of operations in whole trainings, instead of forks,
+        unless the user asks for a price or chooses operations.
+        """
+        tunes_strength = budget_seconds >= SECONDS_TO_TUNE_STRENGTH
+        if given & FOR_FORKS:
+            return {"tunes_strength": tunes_strength}
+        return {"price": 1.0, "smaller": 1.0, "tunes_strength": tunes_strength}
 
     def end(
         self,
@@ -591,7 +600,7 @@ class Race(Algorithm[RaceState, ImageProblem]):
             chosen = 1 + self.winner(state.losses[1:], state.train_losses[1:])
             state.rows[-1] = state.rows[chosen]
         else:
-            first = [*applied, *self.first_groups]
+            first = [*applied, *self.first_groups(space)]
             state.rows[-1] = row_of(space, first, problem.config.start)
         state.lam.detach().copy_(space.encode(state.rows[-1]))
         if state.step in (legs[leg].stop, *legs[leg]):
@@ -601,10 +610,9 @@ class Race(Algorithm[RaceState, ImageProblem]):
                 if not state.ended[number]
             )
 
-    @property
-    def first_groups(self) -> list[str]:
-        """The groups of the policy before any fork has ended."""
-        return [] if self.only_tests_symmetries else [WALK_GROUP]
+    def first_groups(self, space: SearchSpace) -> list[str]:
+        """The groups of the policy before any fork has ended, and without forks."""
+        return [WALK_GROUP] if space.walk and not self.only_tests_symmetries else []
 
     def groups_in(self, space: SearchSpace, state: RaceState, leg: int) -> list[str]:
         """The groups of operations of a leg, given the losses of the legs before it."""
@@ -669,7 +677,7 @@ class Race(Algorithm[RaceState, ImageProblem]):
             else {}
         )
         winner = None
-        groups = self.first_groups
+        groups = self.first_groups(problem.space)
         if state.ended[1:-1].any():
             number = self.winner(state.losses[1:], state.train_losses[1:])
             winner = self.forks(problem.space)[number]

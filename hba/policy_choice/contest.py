@@ -133,7 +133,9 @@ class Contest:
         return tuple(self.outcomes)
 
     def enter(self, rows: Iterable[str]) -> None:
-        """Add rows that are to train with the first seed."""
+        """Add rows that are to train with the first seed. The file has them from the
+        next training on.
+        """
         for row in rows:
             self.outcomes.setdefault(row, {})
 
@@ -270,17 +272,20 @@ class Contest:
 
 
 def survivors(losses: Losses, most: int, has_same_images: bool = False) -> list[str]:
-    """At most `most` rows that are not clearly behind, the lowest mean loss first."""
+    """At most `most` rows that are not clearly behind, the lowest mean loss first. If
+    all of them were searched, the best other one is left too.
+    """
     order = sorted(losses, key=lambda row: float(np.concatenate([*losses[row]]).mean()))
-    behind = {
-        row: loss_difference(losses[row], losses[order[0]], has_same_images)
-        for row in order[1:most]
-    }
     clearly = CLEARLY[len(losses[order[0]]) > 1]
-    return [
-        order[0],
-        *(row for row, (mean, error) in behind.items() if mean <= clearly * error),
-    ]
+
+    def is_close(row: str) -> bool:
+        mean, error = loss_difference(losses[row], losses[order[0]], has_same_images)
+        return row == order[0] or mean <= clearly * error
+
+    close = [row for row in order if is_close(row)]
+    left = close[:most]
+    others = [row for row in close if not is_searched(row)]
+    return left if {*left} & {*others} else [*left, *others[:1]]
 
 
 class Entry(NamedTuple):

@@ -29,7 +29,7 @@ from hba.policy_choice.contest import (
     steps_of_training,
     train_seed,
 )
-from hba.policy_choice.evaluation_phase import LEAST_TRAININGS_OF_TEST, ROWS_OF_TEST
+from hba.policy_choice.evaluation_phase import ROWS_OF_TEST
 from hba.policy_choice.extent import Extent
 from hba.policy_choice.images import ContestImages
 from hba.policy_choice.rows import (
@@ -77,13 +77,14 @@ def hold_contest(run: AutoRun) -> None:
     """Train with each row until the best is clear, or the time is over."""
     policy = run.read_found()
     rows = rows_of_contest(policy, run.record.extent.rows)
-    missing = Contest.begun(rows, run.folder / CONTEST_NAME).missing(0)
+    contest = Contest.begun(rows, run.folder / CONTEST_NAME)
+    n_missing = len({*rows} & {*contest.missing(0)})
     share = run.record.extent.contest_share
     whole = share * rounds(len(rows), run.record.n_jobs)
     following = run.trainings_after(NAME)
-    n_trainings = share * rounds(len(missing), run.record.n_jobs)
+    n_trainings = share * rounds(n_missing, run.record.n_jobs)
     while True:
-        if run.is_late(n_trainings + following):
+        if n_missing and run.is_late(n_trainings + following):
             run.shorten(whole + following)
             _drop_trainings(run)
         try:
@@ -184,8 +185,8 @@ def _next_rows(run: AutoRun, contest: Contest, found: Schedule | None) -> list[s
 
 def _has_time_for(run: AutoRun, n_rows: int) -> bool:
     """Whether there is time for a seed of so many rows, and then for a test."""
-    n_trainings = run.record.extent.contest_share * n_rows + LEAST_TRAININGS_OF_TEST
-    return run.has_time_for(n_trainings / run.record.n_jobs)
+    of_seed = run.record.extent.contest_share * rounds(n_rows, run.record.n_jobs)
+    return run.has_time_for(of_seed + run.trainings_after(NAME))
 
 
 def _has_time_for_row(run: AutoRun) -> bool:
@@ -193,8 +194,8 @@ def _has_time_for_row(run: AutoRun) -> bool:
     epochs.
     """
     share_of_epochs = 1.0 if run.record.has_given_epochs else SHORTEST_TEST
-    n_trainings = run.record.extent.contest_share + ROWS_OF_TEST * share_of_epochs
-    return run.has_time_for(n_trainings / run.record.n_jobs)
+    of_test = share_of_epochs * rounds(ROWS_OF_TEST, run.record.n_jobs)
+    return run.has_time_for(run.record.extent.contest_share + of_test)
 
 
 def _train_seed(
@@ -229,10 +230,12 @@ def _train_seed(
     missing = contest.missing(seed)
     began = run.seconds_spent()
     part = f"seed {seed}"
-    if all(WITH in row for row in missing):
+    if seed == 0 and all(WITH in row for row in missing):
         part += ", changes of the best"
     run.callback.said(f"Contest on validation images, {part}: {', '.join(missing)}")
-    executor = executor_for(config.device, min(n_jobs, len(missing)), machines)
+    # A resumed seed has as many threads for a training, and so the same bits.
+    n_rows = len(contest.left(seed))
+    executor = executor_for(config.device, min(n_jobs, n_rows), machines)
     if isinstance(executor, SerialExecutor):
         data = data.to(executor.device)
     n_steps = len(missing) * steps_of_training(

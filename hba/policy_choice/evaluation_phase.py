@@ -32,8 +32,6 @@ ROWS_OF_TEST = 3
 """Rows of a test: the chosen one, none and RandAugment."""
 LEAST_SEEDS = 2
 MOST_SEEDS = 10
-LEAST_TRAININGS_OF_TEST = ROWS_OF_TEST * LEAST_SEEDS
-"""Trainings of the smallest test that is planned."""
 
 
 def trainings_of_test(extent: Extent, n_jobs: int) -> float:

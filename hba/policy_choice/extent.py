@@ -4,9 +4,10 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-N_FOLDS = 3
-"""Parts of the images, of which each seed of the contest holds out another one. More
-parts would leave few validation images, whose luck decides, and take more time.
+N_FOLDS = 5
+"""Parts of the images, of which each seed of the contest holds out another one. Fewer
+parts would leave fewer images to train on: with three, the error of a training on
+traffic signs from random weights was almost twice as high.
 """
 N_VAL_FOLDS = 2
 """The same for images with validation images of their own, of which alone each seed

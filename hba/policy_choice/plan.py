@@ -197,9 +197,9 @@ def plan_run(arguments: Arguments, say: Callable[[str], None]) -> AutoRecord:
     models: tuple[str, ...] = ()
     if not arguments.wants_random_weights and arguments.network is None:
         models = pretrained_models(values, device, budget, say)
-    extent = extent_of(
-        budget, arguments.settings, models, search_cost(values, budget, n_jobs)
-    )
+    has_own_space = arguments.space is not None
+    cost = search_cost(values, budget, n_jobs, has_own_space=has_own_space)
+    extent = extent_of(budget, arguments.settings, models, cost)
     share = contest_share_of(
         summary.n_train, summary.n_val, trains_on_val=values.get("train_size") is None
     )
@@ -537,7 +537,7 @@ def words_of_phases(extent: Extent, n_jobs: int, seconds: float) -> str:
     beside = f", {n_jobs} at a time" if n_jobs > 1 else ""
     return (
         f"A training takes about {duration(seconds)}{beside}: a search; a contest of up"
-        f" to {extent.rows} policies, and {extent.changed} changes of the best, with up"
+        f" to {extent.rows} policies and {extent.changed} changes of the best, with up"
         f" to {counted(extent.seeds, 'seed')}; and a test with about"
         f" {counted(extent.test_seeds, 'seed')} (--seeds)"
     )

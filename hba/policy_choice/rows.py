@@ -6,6 +6,7 @@ A new recipe is a name in WITH_SYMMETRIES if it has none of its own, otherwise i
 PREFERRED. A row of another kind also has its policy and its source here.
 """
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -14,14 +15,14 @@ import numpy as np
 from hba.algorithms.race_findings import RaceFindings
 from hba.algorithms.race_policies import GROUPS
 from hba.operations import STAGED
-from hba.operations.operation import SYMMETRY, WALK
+from hba.operations.operation import MIXING, SYMMETRY, WALK
 from hba.policy.space import SearchSpace
 from hba.policy_evaluation.baselines import NONE
 from hba.results.answer import HALF, SYMMETRIES, WITH
 from hba.results.run import ROWS_FOLDER, SEARCH_FOLDER
 from hba.schedule.compose import halved, joined, symmetries_of, with_symmetries
 from hba.schedule.library import POLICY_NAME
-from hba.schedule.recipes import KINDS, RECIPES
+from hba.schedule.recipes import KINDS, RECIPE, RECIPES
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import used_operations
 from hba.training.augmentation import ScheduleAugmentation
@@ -66,8 +67,8 @@ CHANGES = (
     "mixing",
 )
 """Changes of the best row, in order of preference: all but its symmetries half as
-often, or one more group of operations, RandAugment or those of a race. In the trainings
-of docs/domains.md, only color has lowered the loss of the best recipe.
+often, or one more group of operations, RandAugment or those of a race. Of the groups,
+only color has lowered the loss of the best recipe in the trainings of docs/domains.md.
 """
 
 
@@ -84,7 +85,7 @@ def rows_of_contest(found: Schedule | None, most: int) -> tuple[str, ...]:
         most: The largest number.
     """
     race = None if found is None else RaceFindings.of(found.provenance)
-    if race is None:
+    if race is None or not race.symmetries:
         others = [*PREFERRED[:2], *WITH_SYMMETRIES, *PREFERRED[2:]]
     else:
         undecided = [name for name in PREFERRED if is_undecided(name, race)]
@@ -156,6 +157,8 @@ def policy_of_row(row: str, found: Schedule | None) -> Schedule:
             if change == HALF
             else joined(policy, policy_of_group(change))
         )
+    if changes:
+        policy = dataclasses.replace(policy, provenance={RECIPE: row})
     return policy
 
 
@@ -196,10 +199,12 @@ def changes_of_row(
     used = used_operations(policy)
     names = {operation.name for operation in used}
     idle = {group for group, typical in GROUPS.items() if names & {*typical}}
-    if any(operation.stage == WALK for operation in used):
-        idle.add(RANDAUGMENT)
-    if all(operation.stage == SYMMETRY for operation in used):
+    stages = {operation.stage for operation in used}
+    # With half of the probabilities, a batch that Mixup leaves may still get CutMix.
+    if stages <= {SYMMETRY} or MIXING in stages:
         idle.add(HALF)
+    if WALK in stages:
+        idle.add(RANDAUGMENT)
     earlier = {definition_of_row(name, found): name for name in rows}
     changed = {name: f"{row}{WITH}{name}" for name in CHANGES if name not in idle}
     return {

@@ -7,7 +7,7 @@ before.
                 epochs, settings of the user for the test only
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 from hba.config.evaluation import EvaluationConfig
@@ -19,7 +19,11 @@ from hba.results.run import CONFIG_NAME, SEARCH_FOLDER
 
 
 def search_cost(
-    settings: Mapping[str, Any], budget_seconds: float, n_jobs: int
+    settings: Mapping[str, Any],
+    budget_seconds: float,
+    n_jobs: int,
+    *,
+    has_own_space: bool = False,
 ) -> float:
     """The time of the search of a run, in trainings.
 
@@ -27,10 +31,13 @@ def search_cost(
         settings: Settings that the user gives.
         budget_seconds: The time of the run.
         n_jobs: How many trainings run at a time.
+        has_own_space: Whether the user gives a search space.
     """
     flat = flattened(settings)
     algorithm_class = SearchConfig.find_algorithm(flat)
-    defaults = algorithm_class.settings_in_auto(budget_seconds)
+    defaults = algorithm_class.settings_in_auto(
+        budget_seconds, _given(flat, has_own_space=has_own_space)
+    )
     of_algorithm = {
         name: value
         for name, value in {**defaults, **flat}.items()
@@ -53,8 +60,14 @@ def settings_of_new_search(run: AutoRun) -> dict[str, Any]:
     """The settings with which the search of a run begins, as hba.search takes them."""
     record = run.record
     algorithm_class = SearchConfig.find_algorithm(record.settings)
-    defaults = algorithm_class.settings_in_auto(record.budget_seconds)
+    given = _given(record.settings, has_own_space=run.space is not None)
+    defaults = algorithm_class.settings_in_auto(record.budget_seconds, given)
     return {**defaults, **record.settings}
+
+
+def _given(settings: Mapping[str, Any], *, has_own_space: bool) -> Set[str]:
+    """The names of settings, with that of a search space."""
+    return {*settings, "space"} if has_own_space else {*settings}
 
 
 def read_search_config(run: AutoRun) -> SearchConfig:

@@ -51,7 +51,7 @@ def trainer_for(
         return SearchTrainer(context, folder)
     most = algorithm.most_parallel_parts(problem.space)
     n_jobs = number_of_jobs(jobs, most, problem.data.train, problem.device)
-    if machines is None and n_jobs == 1:
+    if most == 1 or (machines is None and n_jobs == 1):
         return SearchTrainer(context, folder)
     executor = executor_for(str(problem.device), n_jobs, machines)
     return ForkingTrainer(context, algorithm, folder, executor)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from hba.algorithms.race_policies import GROUPS
 from hba.data.arrays import DATASET_NAMES
 from hba.results.statistics import CrossedDifference
 from hba.schedule.library import policy_file
@@ -104,12 +105,16 @@ class _Row:
 def words_of(row: str) -> str:
     """What a sentence calls a row."""
     base, *changes = row.split(WITH)
-    if changes and (base in {*RECIPES, "search"} or base.startswith(SYMMETRIES)):
-        words = "" if base == "none" else words_of(base)
-        for change in changes:
-            added = f" and {WORDS.get(change, change)}"
-            words += ", half as often" if change == HALF else added
-        return words.removeprefix(" and ")
+    if changes and {*changes} <= {HALF, *RECIPES, *GROUPS}:
+        words = [] if base == "none" else [words_of(base)]
+        if n_halves := changes.count(HALF):
+            words.append(
+                "half as often" if n_halves == 1 else f"1/{2**n_halves} as often"
+            )
+        added = [WORDS.get(change, change) for change in changes if change != HALF]
+        if added:
+            words.append(f"{'and ' if words else ''}{' and '.join(added)}")
+        return ", ".join(words)
     if row == SYMMETRIES:
         return "the symmetries that were found"
     if row.startswith(f"{SYMMETRIES}-"):

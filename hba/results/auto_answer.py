@@ -130,19 +130,15 @@ def _on_networks(record: Mapping[str, Any], test_error: float) -> str:
 def _on_content(chosen: str, policy: Schedule | None) -> str:
     """What the chosen policy applies."""
     race = None if policy is None else RaceFindings.of(policy.provenance)
-    if chosen == "none":
-        return ""
     if race is not None:
         return f"{chosen}: {race.takes}."
     base, *changes = chosen.split(WITH)
-    recipe = base.removeprefix(f"{SYMMETRIES}-")
-    texts = {} if recipe not in RECIPES else {recipe: RECIPES[recipe].text}
-    for change in changes:
-        if change in RECIPES:
-            texts[change] = RECIPES[change].text
-        elif change in GROUPS:
-            texts[change] = ", ".join(GROUPS[change])
-    return " ".join(f"{name}: {text}." for name, text in texts.items())
+    parts = [base.removeprefix(f"{SYMMETRIES}-"), *changes]
+    texts = {
+        **{name: recipe.text for name, recipe in RECIPES.items() if name != "none"},
+        **{name: ", ".join(group) for name, group in GROUPS.items()},
+    }
+    return " ".join(f"{part}: {texts[part]}." for part in parts if part in texts)
 
 
 def _on_search(folder: Path) -> str:

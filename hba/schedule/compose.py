@@ -39,19 +39,21 @@ def joined(first: Schedule, second: Schedule) -> Schedule:
         class_moves=second.space.class_moves or first.space.class_moves,
     )
 
-    def columns(of_first: np.ndarray, of_second: np.ndarray) -> np.ndarray:
-        by_name = {
+    def rows(of_first: np.ndarray, of_second: np.ndarray) -> np.ndarray:
+        column_of = {
             **dict(zip(first.space.names, of_first.T, strict=True)),
             **dict(zip(second.space.names, of_second.T, strict=True)),
         }
-        columns = [np.broadcast_to(by_name[name], first.epochs) for name in space.names]
-        return np.stack(columns, axis=1)
+        return np.stack(
+            [np.broadcast_to(column_of[name], first.epochs) for name in space.names],
+            axis=1,
+        )
 
     return dataclasses.replace(
         first,
         space=space,
-        values=columns(first.values, second.values),
-        spread=columns(first.spread, second.spread),
+        values=rows(first.values, second.values),
+        spread=rows(first.spread, second.spread),
     )
 
 

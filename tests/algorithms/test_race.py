@@ -141,6 +141,19 @@ def test_each_fork_runs_through_the_rest_of_the_course_of_the_learning_rate() ->
     assert rates[:-1] == pytest.approx(cosine_rates)
 
 
+def test_at_a_price_of_one_only_symmetries_are_tested() -> None:
+    result = search(price=1.0, tunes_strength=False)
+    assert [probability(result, name) for name in FLIPS] == [0.5, 0.5, 0.75]
+    assert probability(result, "Erase") == probability(result, "Invert.1") == 0
+    assert result.schedule is not None
+    assert result.schedule.provenance["forks"] == {}
+    # A whole cosine in half of the eight epochs.
+    rates = [epoch["learning_rate"] for epoch in result.metrics]
+    assert rates == pytest.approx(
+        [0.05 * (1 + np.cos(np.pi * epoch / 4)) / 2 for epoch in range(1, 5)], abs=1e-4
+    )
+
+
 @pytest.mark.slow
 def test_a_search_that_was_stopped_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     for n_steps in (5, 16, 37):

@@ -61,6 +61,15 @@ def test_rows_clearly_behind_are_left_out_though_images_differ_more_than_rows() 
     assert survivors(losses_by_row, 1) == ["best"]
 
 
+def test_the_best_row_that_was_not_searched_is_left() -> None:
+    names = ["photo+color", "photo+color+zoom", "photo+erasing"]
+    means = dict.fromkeys(names, 0.0)
+    close = losses({**means, "photo": 0.01, "none": 0.02}, noise=0.05)
+    assert {*survivors(close, 3)} == {*names, "photo"}
+    behind = losses({**means, "photo": 0.2}, noise=0.05)
+    assert {*survivors(behind, 3)} == {*names}
+
+
 def test_a_difference_that_changes_its_sign_with_the_seed_leaves_nobody_out() -> None:
     losses_by_row = losses({"first": 0.0, "second": 0.0}, n_seeds=2)
     losses_by_row["second"] = [
@@ -109,17 +118,17 @@ def test_a_contest_goes_on_from_its_file(tmp_path: Path) -> None:
 
 
 def test_seeds_hold_out_parts_that_are_stratified_and_cover_all_images_once() -> None:
-    train = two_sides(26, seed=0)
+    train = two_sides(40, seed=0)
     val = two_sides(10, seed=1)
     data, held_out = contest_data(SearchData("d", ("left", "right"), train, val))
     assert sorted(
         torch.cat([fold for fold in held_out if fold is not None]).tolist()
-    ) == list(range(36))
+    ) == list(range(50))
     labels = torch.cat([train.labels, val.labels])
     assert [labels[fold].sum().item() for fold in held_out if fold is not None] == [
-        6
-    ] * 3
-    assert len(data.train) == 36
+        5
+    ] * 5
+    assert len(data.train) == 50
 
 
 def test_a_part_of_separate_validation_images_is_trained_on_if_the_test_does() -> None:
@@ -337,6 +346,18 @@ def test_rows_that_were_not_trained_do_not_hide_the_choice(tmp_path: Path) -> No
     assert contest.missing(0) == ["photo+color", "photo+erasing"]
     contest.leave_out(contest.missing(0))
     assert Contest.begun(["none", "photo"], contest.file).missing(0) == []
+
+
+def test_recipes_with_symmetries_come_early_if_none_was_tested() -> None:
+    race = found_by_race()
+    untested = dataclasses.replace(
+        race, provenance={**race.provenance, "symmetries": {}}
+    )
+    assert rows_of_contest(untested, 4)[2:3] == rows_of_contest(None, 4)[2:3]
+
+
+def test_a_policy_that_mixes_is_not_halved() -> None:
+    assert "half" not in changes_of_row("timm", None, ())
 
 
 def test_none_and_randaugment_always_compete_and_the_search_yields_to_equals() -> None:

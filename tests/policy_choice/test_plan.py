@@ -13,6 +13,7 @@ from hba.policy_choice.settings import search_cost
         # Half of the epochs, to test symmetries.
         ({}, 600.0, 1, 0.5),
         ({"price": 1.6}, 600.0, 1, 1.8),
+        ({"operations": ("-Hue",)}, 600.0, 1, 1.8),
         ({"price": 1.6}, 600.0, 2, 1.2),
         # From an hour on, the strength is tuned, unless the user decides.
         ({}, 7200.0, 2, 1.35),
