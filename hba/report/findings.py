@@ -159,10 +159,13 @@ def reach_line(schedule: Schedule, epoch: int) -> str:
     space = schedule.space
     shares, numbers = reach(schedule, epoch)
     mean = sum(number * share for number, share in enumerate(numbers))
+    moves = space.class_moves
+    of_some_classes = () if moves is None else moves.operations
     staged = [
         shares[operation.name]
         for operation in space.operations
         if operation.stage not in (WALK, MIXING)
+        and operation.name not in of_some_classes
     ]
     got = (
         f"at most {counted(space.max_count, 'operation')}{of_walk(space)}, {mean:.2f}"
@@ -177,6 +180,11 @@ def reach_line(schedule: Schedule, epoch: int) -> str:
     if space.acts_on_images:
         sentences.append(
             f"An image gets {got}; {100 * none:.0f} % of the images get none."
+        )
+    if of_some_classes:
+        sentences.append(
+            f"These numbers are without {' and '.join(of_some_classes)}, which only"
+            " images of some classes get."
         )
     mixed = sum(shares[operation.name] for operation in space.mixing)
     if mixed:

@@ -2,6 +2,7 @@
 of small walks, and by draws.
 """
 
+import dataclasses
 import math
 from typing import Any
 
@@ -15,10 +16,12 @@ from tuned_schedules import NAMES, OTHERS, alone, both, random_schedule, staged
 
 import hba
 from hba.operations import OPERATIONS
+from hba.policy.class_moves import NO_CLASS, ClassMoves
 from hba.policy.space import SearchSpace
 from hba.regularization.groups import REGULARIZERS
 from hba.report.findings import reach_line
 from hba.schedule.mixing import Mixing
+from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import (
     band,
@@ -303,6 +306,16 @@ def test_reach_outside_the_walk_is_what_draws_say() -> None:
     by_cutmix = (~is_one).double().mean()
     assert (result.shares["Mixup"], result.shares["CutMix"]) == (0.25, 0.375)
     assert (by_mixup, by_cutmix) == pytest.approx((0.25, 0.375), abs=0.025)
+
+
+def test_moves_of_some_classes_are_not_counted_as_those_of_all() -> None:
+    recipe = RECIPES["overhead"].make()
+    moves = ClassMoves(("a", "b"), (("HorizontalFlip", ((0, NO_CLASS),)),))
+    space = dataclasses.replace(recipe.space, class_moves=moves)
+    # VerticalFlip 0.5, QuarterTurn 0.75 and PaddedCrop 1.
+    line = reach_line(dataclasses.replace(recipe, space=space), 0)
+    assert "2.25 operations on average; 0 % of the images get none" in line
+    assert "2.75 operations" in reach_line(recipe, 0)
 
 
 def test_operations_outside_the_walk_have_strengths_and_changes() -> None:
