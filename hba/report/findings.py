@@ -183,7 +183,7 @@ def reach_line(schedule: Schedule, epoch: int) -> str:
         )
     if of_some_classes:
         sentences.append(
-            f"These numbers are without {' and '.join(of_some_classes)}, which only"
+            f"These numbers are without {', '.join(of_some_classes)}, which only"
             " images of some classes get."
         )
     mixed = sum(shares[operation.name] for operation in space.mixing)
