@@ -21,11 +21,10 @@ from common.tables import NOTHING, difference_text, spread_text
 import hba
 from hba.data.config import Size
 from hba.errors import RunError
-from hba.policy_choice.rows import ALWAYS, FOUND
+from hba.policy_choice.rows import ALWAYS
 from hba.results.evaluation import EvaluationRow
 from hba.results.run import ROWS_FOLDER
 from hba.results.statistics import PairedDifference
-from hba.schedule.library import POLICY_NAME
 from hba.schedule.recipes import RECIPES
 from hba.utils.settings import Settings
 from image_sets.runs import BALANCED, CIFAR, SETS, folder_of, unpacked
@@ -142,24 +141,11 @@ class AutoTask:
             (folder / "console.txt").write_text(done.stdout)
         record = json.loads((folder / "auto.json").read_text("utf-8"))
         evaluation = folder / "evaluation"
-        names = [
-            record["chosen"],
-            *(name for name in ("none", "randaugment") if name != record["chosen"]),
-        ]
-        policies = {FOUND: str(folder / "search" / POLICY_NAME)}
-        composed = folder / ROWS_FOLDER / f"{record['chosen']}.json"
-        if composed.exists():
-            policies[record["chosen"]] = str(composed)
-        beside = [*names[1:], *(name for name in self.rows if name not in names)]
-        # Of a run without a search, there is no policy.
-        first, *other_policies = [
-            policies.get(name, name) for name in (names[0], *beside)
-        ]
-        other_policies = [
-            name
-            for name in other_policies
-            if name not in policies.values() or Path(name).exists()
-        ]
+        chosen = record["chosen"]
+        composed = folder / ROWS_FOLDER / f"{chosen}.json"
+        first = str(composed) if composed.exists() else chosen
+        names = dict.fromkeys(["none", "randaugment", *self.rows])
+        others = [name for name in names if name != chosen]
         seeds = max(self.seeds, int(record["test_seeds"]))
         options: dict[str, Any] = {
             "out": evaluation,
@@ -167,9 +153,7 @@ class AutoTask:
             "config": evaluation,
             "jobs": os.cpu_count(),
         }
-        result = hba.evaluate(
-            first, data, against=other_policies, seeds=seeds, **options
-        )
+        result = hba.evaluate(first, data, against=others, seeds=seeds, **options)
         balanced = self.dataset == BALANCED
         return {
             "seconds": float((folder / "seconds").read_text()),

@@ -95,8 +95,6 @@ from hba.utils.text import counted
 
 PLAIN_SHARE = 0.25
 """Share of the epochs of a training without augmentation."""
-PLAIN_SHARE_ALONE = 0.5
-"""The same if nothing follows; the learning rate then falls as in a whole training."""
 LARGEST_FORK_SHARE = 0.6
 """Share of the epochs of a training in the longest fork."""
 LEAST_SIDE = 8
@@ -227,8 +225,7 @@ class Race(Algorithm[RaceState, ImageProblem]):
             (self.price / share_of_pixels - 1) / len(names_of_forks(space)),
             LARGEST_FORK_SHARE,
         )
-        plain_share = PLAIN_SHARE_ALONE if self.only_tests_symmetries else PLAIN_SHARE
-        plain = max(1, round(plain_share * config.epochs))
+        plain = max(1, round(PLAIN_SHARE * config.epochs))
         lookahead = max(1, config.epochs - plain) if self.tunes_strength else 0
         return plain, max(1, round(of_fork * config.epochs)), lookahead
 
@@ -388,8 +385,7 @@ class Race(Algorithm[RaceState, ImageProblem]):
     ) -> LRScheduler:
         """The learning rate of a whole training.
 
-        A fork runs faster through the part after its beginning, and the training
-        without augmentation through all of it if nothing follows.
+        A fork runs faster through the part after its beginning.
         """
         plain, *fork_legs = self.legs(problem, state.steps_per_epoch)
         rates = []
@@ -404,8 +400,6 @@ class Race(Algorithm[RaceState, ImageProblem]):
             the one just made.
             """
             step = state.step + (n_steps > 0)
-            if self.only_tests_symmetries:
-                return rates[min(step * len(rates) // len(plain), len(rates) - 1)]
             leg = next((leg for leg in fork_legs if step in leg), fork_legs[-1])
             at = len(plain) + (step - leg.start) * (len(rates) - len(plain)) // max(
                 1, len(leg)
@@ -536,8 +530,6 @@ class Race(Algorithm[RaceState, ImageProblem]):
         self.end(problem, state, part, losses, train_loss)
 
     def cost(self, n_jobs: int = 1) -> float:
-        if self.only_tests_symmetries:
-            return PLAIN_SHARE_ALONE
         # The forks run in parallel, look-ahead does not.
         forks = 1.2 if n_jobs > 1 else 1.8
         without_lookahead = forks if self.has_forks else PLAIN_SHARE

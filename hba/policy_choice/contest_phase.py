@@ -271,17 +271,22 @@ def _train_seed(
             if seed == 0 and has_always and not _has_time_for_row(run):
                 break
     if seed == 0 and contest.missing(0):
-        _leave_out_missing(run, contest)
+        _leave_out_missing(run, contest, trainings.found)
 
 
-def _leave_out_missing(run: AutoRun, contest: Contest) -> None:
+def _leave_out_missing(run: AutoRun, contest: Contest, found: Schedule | None) -> None:
     """Leave out the rows that have not been trained with the first seed."""
     missing = contest.missing(0)
     left_out = f"The contest had no time for {', '.join(missing)}"
     run.callback.said(left_out)
     contest.leave_out(missing)
-    n_recipes = sum(WITH not in row for row in contest.rows)
+    # A resumed run begins with rows that have all been trained.
+    n_rows = next(
+        n
+        for n in range(len(contest.rows), 0, -1)
+        if {*rows_of_contest(found, n)} <= {*contest.rows}
+    )
     run.note(
-        extent=run.record.extent._replace(rows=n_recipes),
+        extent=run.record.extent._replace(rows=n_rows),
         notes=(*run.record.notes, left_out),
     )

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 N_FOLDS = 5
 """Parts of the images, of which each seed of the contest holds out another one. Fewer
-parts would leave fewer images to train on: with three, the error of a training on
-traffic signs from random weights was almost twice as high.
+parts would leave fewer images to train on, of which networks from random weights need
+many.
 """
 N_VAL_FOLDS = 2
 """The same for images with validation images of their own, of which alone each seed

@@ -10,19 +10,15 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from hba.algorithms.race_findings import RaceFindings
 from hba.algorithms.race_policies import GROUPS
-from hba.operations import STAGED
 from hba.operations.operation import MIXING, SYMMETRY, WALK
-from hba.policy.space import SearchSpace
 from hba.policy_evaluation.baselines import NONE
 from hba.results.answer import HALF, SYMMETRIES, WITH
 from hba.results.run import ROWS_FOLDER, SEARCH_FOLDER
 from hba.schedule.compose import halved, joined, symmetries_of, with_symmetries
 from hba.schedule.library import POLICY_NAME
-from hba.schedule.recipes import KINDS, RECIPE, RECIPES
+from hba.schedule.recipes import RECIPE, RECIPES, recipe_of
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import used_operations
 from hba.training.augmentation import ScheduleAugmentation
@@ -152,34 +148,15 @@ def policy_of_row(row: str, found: Schedule | None) -> Schedule:
     else:
         policy = RECIPES[base].make()
     for change in changes:
-        policy = (
-            halved(policy)
-            if change == HALF
-            else joined(policy, policy_of_group(change))
-        )
+        if change == HALF:
+            policy = halved(policy)
+        elif change in RECIPES:
+            policy = joined(policy, RECIPES[change].make())
+        else:
+            policy = joined(policy, recipe_of(change, GROUPS[change]))
     if changes:
         policy = dataclasses.replace(policy, provenance={RECIPE: row})
     return policy
-
-
-def policy_of_group(group: str) -> Schedule:
-    """The policy with a group of operations alone, as a race tries them.
-
-    Args:
-        group: RandAugment, or the name of a group of a race.
-    """
-    if group == RANDAUGMENT:
-        return RECIPES[RANDAUGMENT].make()
-    typical = GROUPS[group]
-    space = SearchSpace(
-        tuple(STAGED[operation] for operation in typical), count_probabilities=(1.0,)
-    )
-    values = {
-        f"{operation}.{quantity}": value
-        for operation, pair in typical.items()
-        for quantity, value in zip(KINDS, pair, strict=True)
-    }
-    return Schedule(space, np.array([[values[name] for name in space.names]]))
 
 
 def changes_of_row(

@@ -91,7 +91,7 @@ class Recipe(NamedTuple):
 
 def none() -> Schedule:
     """One operation with probability 0, because a space needs one."""
-    return _recipe("none", {"HorizontalFlip": (0.0, None)})
+    return recipe_of("none", {"HorizontalFlip": (0.0, None)})
 
 
 def crop_flip() -> Schedule:
@@ -105,7 +105,7 @@ def crop_flip() -> Schedule:
     0.12, its mean 0.48 of the image, here 0.54. Crops of up to 3/4 of the area are
     drawn alike. Here, the ratio is relative to the image's.
     """
-    return _recipe("crop-flip", CROP_FLIP)
+    return recipe_of("crop-flip", CROP_FLIP)
 
 
 def of_torchvision(
@@ -121,7 +121,7 @@ def of_torchvision(
     """
     from hba.schedule.torchvision_policies import policy_of_torchvision
 
-    return _recipe(name or policy, stages or {}, policy_of_torchvision(policy))
+    return recipe_of(name or policy, stages or {}, policy_of_torchvision(policy))
 
 
 def light_randaugment() -> Schedule:
@@ -135,7 +135,7 @@ def light_randaugment() -> Schedule:
     from hba.schedule.torchvision_policies import policy_of_transform
 
     policy = policy_of_transform(RandAugment(magnitude=LIGHT_MAGNITUDE))
-    return _recipe("randaugment-light", {}, policy)
+    return recipe_of("randaugment-light", {}, policy)
 
 
 def three_augment() -> Schedule:
@@ -157,7 +157,7 @@ def three_augment() -> Schedule:
         Choice("Solarize", 1 / 3, 128.0),
         Choice("Sharpness", 1 / 3, 0.0),
     )
-    return _recipe("three-augment", THREE_AUGMENT, (SubPolicy((one_of_three,)),))
+    return recipe_of("three-augment", THREE_AUGMENT, (SubPolicy((one_of_three,)),))
 
 
 def timm() -> Schedule:
@@ -172,10 +172,10 @@ def timm() -> Schedule:
     noise, operations that move pixels are bilinear instead of bicubic, and Posterize
     keeps at least one bit.
     """
-    return _recipe("timm", TIMM, timm_randaugment(), "bilinear")
+    return recipe_of("timm", TIMM, timm_randaugment(), "bilinear")
 
 
-def _recipe(
+def recipe_of(
     name: str,
     stages: Stages,
     policy: tuple[SubPolicy, ...] = (),
@@ -256,15 +256,15 @@ def timm_randaugment() -> tuple[SubPolicy, ...]:
 RECIPES: Mapping[str, Recipe] = {
     "none": Recipe(none, "nothing besides the baseline augmentation"),
     "flip": Recipe(
-        partial(_recipe, "flip", FLIP),
+        partial(recipe_of, "flip", FLIP),
         "horizontal flip of half of the images, and nothing else",
     ),
     "crop": Recipe(
-        partial(_recipe, "crop", CROP),
+        partial(recipe_of, "crop", CROP),
         "crop by up to an eighth of the side, and nothing else",
     ),
     "resized-crop": Recipe(
-        partial(_recipe, "resized-crop", RESIZED_CROP),
+        partial(recipe_of, "resized-crop", RESIZED_CROP),
         "resized crop of 8 to 100 % of the area, and nothing else",
     ),
     "crop-flip": Recipe(
@@ -297,7 +297,7 @@ RECIPES: Mapping[str, Recipe] = {
         " differ",
     ),
     "overhead": Recipe(
-        partial(_recipe, "overhead", {**TURNS, **CROP}),
+        partial(recipe_of, "overhead", {**TURNS, **CROP}),
         "flips, quarter turns and crop, for images without a right way up",
     ),
     "overhead-randaugment": Recipe(

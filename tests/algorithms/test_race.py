@@ -147,11 +147,8 @@ def test_at_a_price_of_one_only_symmetries_are_tested() -> None:
     assert probability(result, "Erase") == probability(result, "Invert.1") == 0
     assert result.schedule is not None
     assert result.schedule.provenance["forks"] == {}
-    # A whole cosine in half of the eight epochs.
-    rates = [epoch["learning_rate"] for epoch in result.metrics]
-    assert rates == pytest.approx(
-        [0.05 * (1 + np.cos(np.pi * epoch / 4)) / 2 for epoch in range(1, 5)], abs=1e-4
-    )
+    # The first two of the eight epochs of a training.
+    assert len(result.metrics) == 2
 
 
 @pytest.mark.slow

@@ -10,14 +10,14 @@ from hba.policy_choice.settings import search_cost
 @pytest.mark.parametrize(
     ("settings", "budget", "n_jobs", "trainings"),
     [
-        # Half of the epochs, to test symmetries.
-        ({}, 600.0, 1, 0.5),
+        # A quarter of the epochs, to test symmetries.
+        ({}, 600.0, 1, 0.25),
         ({"price": 1.6}, 600.0, 1, 1.8),
         ({"operations": ("-Hue",)}, 600.0, 1, 1.8),
         ({"price": 1.6}, 600.0, 2, 1.2),
         # From an hour on, the strength is tuned, unless the user decides.
         ({}, 7200.0, 2, 1.35),
-        ({"tunes_strength": False}, 7200.0, 2, 0.5),
+        ({"tunes_strength": False}, 7200.0, 2, 0.25),
         ({"price": 1.6, "tunes_strength": True}, 600.0, 1, 2.9),
         ({"algorithm": "lookahead"}, 600.0, 2, 4.0),
     ],
