@@ -26,6 +26,7 @@ from hba.models.timm_networks import (
     TIMM,
     timm_config,
 )
+from hba.models.unet import encoder_of
 from hba.preprocessing import (
     BASELINES,
     PHOTOGRAPHS,
@@ -97,7 +98,7 @@ class TrainingConfig(DataConfig):
 
     model: str = "wrn-16-2"
     """Network, as `hba models` lists them: wrn-<depth>-<width>, efficientnet-lite0,
-    ..., timm:<name>.
+    ..., timm:<name>; for masks unet:efficientnet-lite0 or unet:timm:<name>.
     """
     pretrained: Annotated[
         str | None,
@@ -223,7 +224,7 @@ class TrainingConfig(DataConfig):
         return (
             None
             if self.pretrained is None
-            else Start.of(self.model, self.pretrained, self.freeze)
+            else Start.of(encoder_of(self.model), self.pretrained, self.freeze)
         )
 
     def colors_of_network(self) -> tuple[Colors, Colors] | None:
@@ -232,7 +233,7 @@ class TrainingConfig(DataConfig):
         """
         if self.pretrained is None or self.standardize_by == "images":
             return None
-        network_config = timm_config(self.model)
+        network_config = timm_config(encoder_of(self.model))
         return tuple(network_config.mean), tuple(network_config.std)
 
     @pydantic.model_validator(mode="before")
@@ -255,7 +256,7 @@ class TrainingConfig(DataConfig):
                     f"{idle} has no effect without pretrained weights; give pretrained,"
                     " or omit it"
                 )
-        elif not self.model.startswith((PREFIX, LITE)):
+        elif not encoder_of(self.model).startswith((PREFIX, LITE)):
             raise SettingsError(
                 f"pretrained needs the model {LITE}, or {PREFIX}NAME, got"
                 f" {self.model!r}"
@@ -278,7 +279,7 @@ class TrainingConfig(DataConfig):
         weights, else that of the data.
         """
         if self.image_size is None and self.pretrained is not None:
-            return timm_config(self.model).input_size[-1]
+            return timm_config(encoder_of(self.model)).input_size[-1]
         return super().side
 
     @property

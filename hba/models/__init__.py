@@ -20,6 +20,7 @@ from hba.models.timm_networks import (
     Start,
     find_timm_network,
 )
+from hba.models.unet import UNET, UNet, encoder_of
 from hba.models.wide_resnet import WideResNet
 from hba.utils.files import reason_of
 from hba.utils.seeding import default_generators
@@ -53,7 +54,9 @@ MODELS: Mapping[str, Build] = {
         n_classes, in_channels
     ),
 }
-"""By name. Other names follow PATTERNS, or are timm:<name>."""
+"""By name. Other names follow PATTERNS, or are timm:<name>; unet:<name> is a UNet with
+such a network of timm as its encoder.
+"""
 
 
 SIZES = range(1, 1 << 16)
@@ -76,16 +79,23 @@ parameters counted at 10 classes.
 
 
 def find_model(name: str, *, may_have_tag: bool = False) -> Build:
-    """The function that builds the named network.
+    """The function that builds the named network, or the encoder of a U-Net.
 
     Args:
-        name: A key of MODELS, a name that follows PATTERNS, or timm:<name>.
+        name: A key of MODELS, a name that follows PATTERNS, or timm:<name>, each also
+            after unet:.
         may_have_tag: The name of a timm network may end with a tag of weights, which
             are not loaded.
 
     Raises:
         SettingsError: For an unknown name; lists the known ones.
     """
+    if name.startswith(UNET):
+        name = encoder_of(name)
+        if not name.startswith((LITE, PREFIX)):
+            raise SettingsError(
+                f"{UNET}NAME needs {LITE} or {PREFIX}<name>, got {name!r}"
+            )
     if name in MODELS:
         return MODELS[name]
     if name.startswith(PREFIX):
@@ -106,7 +116,7 @@ def find_model(name: str, *, may_have_tag: bool = False) -> Build:
             return partial(network, *numbers)
     raise SettingsError(
         f"{unknown('model', name, MODELS)}, or any {', '.join(PATTERNS)},"
-        f" {PREFIX}<name>"
+        f" {PREFIX}<name>, {UNET}<name>"
     )
 
 
@@ -120,7 +130,8 @@ def build_model(
 ) -> nn.Module:
     """A freshly initialized network, whose weights depend on the seed only.
 
-    The global generator is not touched.
+    It returns logits (B, n_classes), a U-Net (B, n_classes, H, W). The global generator
+    is not touched.
 
     Args:
         name: As find_model takes it.
@@ -141,6 +152,8 @@ def build_model(
         network = build(n_classes, in_channels, **options)
         if start is not None:
             start.give(network, in_channels)
+        if name.startswith(UNET):
+            network = UNet(network, n_classes)
         if image_size is not None:
             # Some of timm's networks take one size only.
             try:
