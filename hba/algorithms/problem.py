@@ -238,8 +238,8 @@ class ImageProblem(SearchProblem):
         return self.preprocessing.measure(inputs)
 
     def validation_loss(self, predict: Callable[[Tensor], Tensor]) -> Tensor:
-        loss, _, count = totals(predict, self.data.val, self.preprocessing.measure)
-        return loss / count
+        loss, _ = totals(predict, self.data.val, self.preprocessing.measure)
+        return loss
 
     def optimizer_of(self, parameters: Parameters) -> tuple[Optimizer, LRScheduler]:
         n_images = len(self.data.train)

@@ -94,7 +94,7 @@ def tested(network: FrozenFeatures, data: EvaluationData) -> dict[str, float]:
         "seconds": time.monotonic() - began,
     }
     if task.has_one_answer:
-        wrong = task.wrong(scores, test.labels).float()
+        wrong = task.statistics(scores, test.labels).float()
         classes = test.labels.unique()
         errors = torch.stack([wrong[test.labels == label].mean() for label in classes])
         measured["balanced_percent"] = 100 * float(errors.mean())

@@ -329,16 +329,15 @@ def _crossed(
     """The difference of two rows over the seeds that they share."""
     errors = [first.by_seed()[seed] for seed in seeds]
     other_errors = [other.by_seed()[seed] for seed in seeds]
-    if results.error is not None or results.test_images < 2:
-        return CrossedDifference.of(errors, other_errors, None)
     n_images = results.test_images
-    mistakes = first.mistakes(n_images)
-    other_mistakes = other.mistakes(n_images)
+    parts = first.image_errors(n_images)
+    other_parts = other.image_errors(n_images)
+    has_parts = {*seeds} <= {*parts} and {*seeds} <= {*other_parts}
+    if n_images < 2 or (results.error is not None and not has_parts):
+        return CrossedDifference.of(errors, other_errors, None)
     differences = None
-    if {*seeds} <= {*mistakes} and {*seeds} <= {*other_mistakes}:
-        differences = np.array(
-            [1.0 * mistakes[seed] - other_mistakes[seed] for seed in seeds]
-        )
+    if has_parts:
+        differences = np.array([parts[seed] - other_parts[seed] for seed in seeds])
     return CrossedDifference.of(errors, other_errors, n_images, differences)
 
 

@@ -74,8 +74,8 @@ class EvaluationRow(pydantic.BaseModel):
     confusion: tuple[Confusion | None, ...] = ()
     """Confusion matrix of each seed; None if images have several labels."""
     wrong: tuple[str | None, ...] = pydantic.Field(default=(), repr=False)
-    """For each seed, which images were answered wrongly, as `mistakes` reads it; None
-    if images have several labels.
+    """For each seed, the part of each test image in the error, as `image_errors` reads
+    it; None if images have several labels.
     """
 
     @pydantic.model_validator(mode="after")
@@ -135,11 +135,12 @@ class EvaluationRow(pydantic.BaseModel):
         )
         return bool(images.max() >= 2 * images[images > 0].min())
 
-    def mistakes(self, n_images: int) -> Mapping[int, np.ndarray]:
-        """Which test images were answered wrongly, bool (n_images,), by seed; empty if
-        images have several labels.
+    def image_errors(self, n_images: int) -> Mapping[int, np.ndarray]:
+        """The part of each test image (n_images,) in the error, whose mean is the
+        error as a share, by seed; empty if images have several labels.
 
-        `wrong` has them as base64 of numpy.packbits.
+        `wrong` has them as base64: of numpy.packbits if images are answered rightly or
+        wrongly, else of numbers of 32 bits, the lowest byte first.
 
         Args:
             n_images: Number of test images.
@@ -147,17 +148,22 @@ class EvaluationRow(pydantic.BaseModel):
         Raises:
             ValueError: If they are of another number of images.
         """
-        mistakes = {}
+        image_errors = {}
         for seed, text in zip(self.seeds, self.wrong, strict=True):
-            if text is not None:
-                packed = np.frombuffer(base64.b64decode(text, validate=True), np.uint8)
-                if len(packed) != math.ceil(n_images / 8):
-                    raise ValueError(
-                        f"row {self.name} must have a bit in wrong for each of"
-                        f" {n_images} test images"
-                    )
-                mistakes[seed] = np.unpackbits(packed, count=n_images).astype(bool)
-        return mistakes
+            if text is None:
+                continue
+            content = base64.b64decode(text, validate=True)
+            if len(content) == math.ceil(n_images / 8):
+                bits = np.unpackbits(np.frombuffer(content, np.uint8), count=n_images)
+                image_errors[seed] = bits.astype(np.float64)
+            elif len(content) == 4 * n_images:
+                image_errors[seed] = np.frombuffer(content, "<f4").astype(np.float64)
+            else:
+                raise ValueError(
+                    f"row {self.name} must have an entry in wrong for each of"
+                    f" {n_images} test images"
+                )
+        return image_errors
 
     def with_training(self, seed: int, test: Measured) -> "EvaluationRow":
         """The row with another training, in the order of seeds."""
@@ -165,9 +171,11 @@ class EvaluationRow(pydantic.BaseModel):
         trainings = zip(*(getattr(self, name) for name in names), strict=True)
         loss = test.loss if math.isfinite(test.loss) else None
         wrong = None
-        if test.wrong is not None:
-            packed = np.packbits(test.wrong.numpy())
-            wrong = base64.b64encode(packed.tobytes()).decode()
+        if test.image_errors is not None:
+            parts = test.image_errors.numpy()
+            is_bits = parts.dtype == bool
+            stored = np.packbits(parts) if is_bits else parts.astype("<f4")
+            wrong = base64.b64encode(stored.tobytes()).decode()
         new = (seed, test.error_percent, loss, test.confusion, wrong)
         in_order = sorted([*trainings, new], key=lambda training: training[0])
         columns = zip(*in_order, strict=True)
@@ -270,9 +278,9 @@ class EvaluationResult(pydantic.BaseModel):
         return {**content, "rows": rows, "environment": environment}
 
     @pydantic.model_validator(mode="after")
-    def _check_mistakes(self) -> Self:
+    def _check_image_errors(self) -> Self:
         for row in self.rows:
-            row.mistakes(self.test_images)
+            row.image_errors(self.test_images)
         return self
 
     def __repr__(self) -> str:

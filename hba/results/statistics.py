@@ -71,8 +71,9 @@ class CrossedDifference:
     training seeds and test images.
 
     d[s, i] is 1 if only the first row answers image i wrongly with seed s, -1 if only
-    the other row does, else 0. S seeds and N images are crossed, like readers and cases
-    in studies in which all readers read all cases:
+    the other row does, else 0; for an error that is no share of images, the difference
+    of the parts of image i in it. S seeds and N images are crossed, like readers and
+    cases in studies in which all readers read all cases:
 
         seeds = Var_s(mean_i d) / S, as in the paired t-test
         images = Var_i(mean_s d) / N + 1 / N**2: for one seed McNemar's, with one more

@@ -39,11 +39,15 @@ class Classification(ImageTask):
     def loss_sum(self, outputs: Tensor, labels: Tensor) -> Tensor:
         return F.cross_entropy(outputs, labels, reduction="sum")
 
-    def wrong(self, outputs: Tensor, labels: Tensor) -> Tensor:
+    def statistics(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Which images are answered wrongly, bool (B,)."""
         return outputs.argmax(1) != labels
 
-    def error_of_labels(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        return self.wrong(outputs, labels).float().mean()
+    def error_of(self, statistics: Tensor) -> Tensor:
+        return statistics.float().mean()
+
+    def image_errors(self, statistics: Tensor) -> Tensor:
+        return statistics
 
     def smoothing(self, outputs: Tensor, labels: Tensor) -> Tensor:
         even = -outputs.log_softmax(dim=1).mean(dim=1)

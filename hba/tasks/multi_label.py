@@ -31,7 +31,6 @@ class MultiLabel(ImageTask):
         f"images have several labels: loss is binary cross entropy, error is {error}"
     )
     noun: ClassVar[str] = "labels"
-    error_is_mean: ClassVar[bool] = False
     has_one_answer: ClassVar[bool] = False
 
     def has_form(self, labels: Tensor | np.ndarray) -> bool:
@@ -45,9 +44,14 @@ class MultiLabel(ImageTask):
         losses = F.binary_cross_entropy_with_logits(outputs, targets, reduction="none")
         return losses.mean(dim=1)
 
-    def error_of_labels(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        error = 1 - mean_average_precision(outputs, labels)
-        return error.float().to(outputs.device)
+    def statistics(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Logits and labels (B, 2, classes)."""
+        return torch.stack([outputs, labels.to(outputs)], dim=1)
+
+    def error_of(self, statistics: Tensor) -> Tensor:
+        logits, labels = statistics.unbind(1)
+        error = 1 - mean_average_precision(logits, labels.bool())
+        return error.float().to(statistics.device)
 
     def smoothing(self, outputs: Tensor, labels: Tensor) -> Tensor:
         even = self.losses_of_labels(outputs, torch.full_like(outputs, 0.5))

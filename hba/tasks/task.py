@@ -68,8 +68,6 @@ class ImageTask(Task):
     name: ClassVar[ImageTaskName]
     noun: ClassVar[str] = "classes"
     """What the names of the classes are called in sentences."""
-    error_is_mean: ClassVar[bool] = True
-    """Whether the error of a data set is a mean over its images."""
     has_one_answer: ClassVar[bool] = True
     """Whether the network answers with one class, so that there is a confusion matrix.
     """
@@ -92,9 +90,24 @@ class ImageTask(Task):
         """The sum () of the losses in nats."""
         return self.losses(outputs, labels).sum()
 
-    def wrong(self, outputs: Outputs, labels: Tensor) -> Tensor:
-        """Which images are answered wrongly, bool (B,), if there is one answer each."""
-        raise NotImplementedError
+    def error_of_labels(self, outputs: Outputs, labels: Tensor) -> Tensor:
+        return self.error_of(self.statistics(outputs, labels))
+
+    @abstractmethod
+    def statistics(self, outputs: Outputs, labels: Tensor) -> Tensor:
+        """All that the error depends on, of each image (B, ...). Those of a data set
+        are the concatenation of those of its batches.
+        """
+
+    @abstractmethod
+    def error_of(self, statistics: Tensor) -> Tensor:
+        """The error () in [0, 1] of images with these statistics."""
+
+    def image_errors(self, statistics: Tensor) -> Tensor | None:
+        """The part of each image (N,) in the error, which is their mean; None if there
+        is no such part.
+        """
+        return None
 
     @abstractmethod
     def probabilities(self, outputs: Outputs) -> Tensor:

@@ -91,9 +91,9 @@ class Measured:
     error_percent: float
     confusion: Confusion | None = None
     """Only if a confusion matrix was requested."""
-    wrong: Tensor | None = field(default=None, repr=False, compare=False)
-    """Only if a confusion matrix was requested: bool (N,) on the CPU, which images were
-    classified wrongly.
+    image_errors: Tensor | None = field(default=None, repr=False, compare=False)
+    """The part of each image (N,) in the error, on the CPU, bool if images are answered
+    rightly or wrongly; None if there is no such part.
     """
 
 
@@ -146,8 +146,8 @@ def totals(
     prepare: Function,
     confusion: Tensor | None = None,
     graphs: StepGraphs = EAGER,
-) -> Tensor:
-    """Sums of the loss and the errors over a split, and the number of images.
+) -> tuple[Tensor, Tensor]:
+    """The mean loss over a split, and what its error depends on.
 
     Args:
         predict: Maps the output of prepare to logits.
@@ -158,24 +158,18 @@ def totals(
         graphs: Runs the steps.
 
     Returns:
-        A tensor (3,) on the device: sum of the loss in nats, share of errors times
-            number of images, number of images.
+        The mean loss () in nats, and the statistics (N, ...) of the task, on the
+            device.
     """
-    sums = torch.zeros(3, device=data.device)
+    loss_sum = torch.zeros((), device=data.device)
     task = task_of(data.labels)
-    # An error that is no mean over images cannot be summed over batches.
-    answers: list[tuple[Tensor, Tensor]] = []
+    statistics: list[Tensor] = []
     for images, labels in data.once(measure_batch_size(data.image_size)):
         logits = graphs.run(
             "measure", lambda images: predict(prepare(as_floats(images))), images
         )
-        loss = task.loss_sum(logits, labels)
-        wrong = torch.zeros_like(loss)
-        if task.error_is_mean:
-            wrong = task.wrong(logits, labels).sum().to(loss)
-        else:
-            # The next batch may overwrite them.
-            answers.append((logits.clone(), labels))
+        loss_sum += task.loss_sum(logits, labels)
+        statistics.append(task.statistics(logits, labels))
         if confusion is not None:
             # Unlike bincount, index_add_ does not synchronize with the device.
             confusion.view(-1).index_add_(
@@ -183,11 +177,7 @@ def totals(
                 labels * len(confusion) + logits.argmax(1),
                 torch.ones_like(labels),
             )
-        sums += torch.stack([loss, wrong, torch.full_like(loss, len(labels))])
-    if answers:
-        logits, labels = map(torch.cat, zip(*answers, strict=True))
-        sums[1] = task.error_share(logits, labels) * sums[2]
-    return sums
+    return loss_sum / len(data), torch.cat(statistics)
 
 
 def measure(
@@ -205,31 +195,29 @@ def measure(
         network: The network.
         data: The images.
         prepare: Maps images in [0, 1] to the network's input.
-        n_classes: Also find the confusion matrix of this many classes, and the wrong
-            answers.
+        n_classes: Also find the confusion matrix of this many classes.
         graphs: Runs the steps.
     """
-    answers: list[Tensor] = []
-
-    def predict(images: Tensor) -> Tensor:
-        logits: Tensor = network(images)
-        answers.append(logits.argmax(1))
-        return logits
-
     was_training = network.training
     network.eval()
-    counts = (
-        None
-        if n_classes is None
-        else torch.zeros(n_classes, n_classes, dtype=torch.int64, device=data.device)
-    )
-    loss, wrong, count = totals(
-        network if n_classes is None else predict, data, prepare, counts, graphs
-    ).tolist()
+    confusion = None
+    if n_classes is not None:
+        confusion = torch.zeros(
+            n_classes, n_classes, dtype=torch.int64, device=data.device
+        )
+    loss, statistics = totals(network, data, prepare, confusion, graphs)
     network.train(was_training)
-    if counts is None:
-        return Measured(loss / count, 100 * wrong / count)
-    which = (torch.cat(answers) != data.labels).cpu()
+    task = task_of(data.labels)
+    image_errors = task.image_errors(statistics)
+    if image_errors is None:
+        error_percent = 100 * float(task.error_of(statistics))
+    else:
+        image_errors = image_errors.cpu()
+        # Of many images, a mean in single precision is not exact.
+        error_percent = 100 * float(image_errors.double().sum()) / len(data)
     return Measured(
-        loss / count, 100 * wrong / count, Confusion.of(counts.cpu()), which
+        float(loss),
+        error_percent,
+        None if confusion is None else Confusion.of(confusion.cpu()),
+        image_errors,
     )

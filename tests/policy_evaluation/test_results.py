@@ -20,7 +20,7 @@ from hba.data.loader import as_floats
 from hba.errors import RunError
 from hba.policy_evaluation.evaluation import Result
 from hba.preprocessing import Preprocessing
-from hba.results.evaluation import read_results
+from hba.results.evaluation import EvaluationRow, read_results
 from hba.training.augmentation import ScheduleAugmentation
 from hba.training.metrics import Measured
 from hba.training.trainer import train
@@ -86,7 +86,7 @@ def test_confusion_accuracy_and_loss_are_those_of_each_trained_network(
         )
         wrong = [label != answer for label, answer in zip(labels, answers, strict=True)]
         assert (
-            read_results(out / "results.json").rows[0].mistakes(20)[seed].tolist()
+            read_results(out / "results.json").rows[0].image_errors(20)[seed].tolist()
             == wrong
         )
         expected = pytest.approx(100 * balanced_accuracy_score(labels, answers))
@@ -125,6 +125,15 @@ def test_their_differences_are_paired_by_seed(
         )
     assert result.answer is not None
     assert result.answer.against == result.best_other == "none"
+
+
+def test_errors_of_images_that_are_no_mistakes_are_kept() -> None:
+    parts = torch.tensor([0.25, -0.5, 1.5, 0.0])
+    row = EvaluationRow(name="none", definition="none")
+    row = row.with_training(3, Measured(1.0, 31.25, None, parts))
+    assert row.image_errors(4)[3].tolist() == parts.tolist()
+    with pytest.raises(ValueError, match="5 test images"):
+        row.image_errors(5)
 
 
 def test_mistakes_of_another_number_of_images_are_refused(

@@ -109,9 +109,22 @@ def test_losses_and_errors_are_those_of_libraries(
     torch.testing.assert_close(task.loss_sum(logits, labels), losses.sum())
     error = example.error(logits, labels)
     assert float(task.error_share(logits, labels)) == pytest.approx(error, abs=1e-6)
-    if task.has_one_answer:
-        share = task.wrong(logits, labels).double().mean()
-        assert float(share) == pytest.approx(error)
+    parts = task.image_errors(task.statistics(logits, labels))
+    if parts is not None:
+        assert parts.shape == (N_IMAGES,)
+        assert float(parts.double().mean()) == pytest.approx(error)
+
+
+def test_the_error_of_a_data_set_is_that_of_the_statistics_of_its_parts(
+    task: ImageTask, example: Example, logits: Tensor
+) -> None:
+    labels = example.labels
+    statistics = [
+        task.statistics(logits[part], labels[part])
+        for part in torch.arange(N_IMAGES).split(7)
+    ]
+    error = example.error(logits, labels)
+    assert float(task.error_of(torch.cat(statistics))) == pytest.approx(error, abs=1e-6)
 
 
 def test_the_loss_of_mixed_labels_weights_both(

@@ -88,8 +88,8 @@ def test_answers_are_counted_by_class() -> None:
         measured.confusion.matrix().tolist()
         == confusion_matrix(labels, answers).tolist()
     )
-    assert measured.wrong is not None
-    assert measured.wrong.tolist() == [
+    assert measured.image_errors is not None
+    assert measured.image_errors.tolist() == [
         label != answer for label, answer in zip(labels, answers, strict=True)
     ]
     plain = measure(Answers(predict), data, PLAIN)
@@ -98,7 +98,6 @@ def test_answers_are_counted_by_class() -> None:
         measured.error_percent,
         None,
     )
-    assert plain.wrong is None
 
 
 @pytest.mark.parametrize("n_classes", [1, 2, 200])

@@ -112,7 +112,7 @@ def test_recorded_legs_of_a_race_and_measurements_do_what_eager_ones_do() -> Non
                 None,
                 state.graphs,
             )
-            results.append(measured.tolist())
+            results.append([tensor.tolist() for tensor in measured])
         states.append((snapshot(state), results))
     assert state.graphs.reason is None
     assert state.graphs.n_replayed > 2 * EAGER_RUNS
