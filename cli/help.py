@@ -32,6 +32,7 @@ COMMON: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "auto": (
             "image_size",
+            "masks",
             "skip_broken",
             "model",
             "pretrained",
@@ -46,6 +47,7 @@ COMMON: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "search": (
             "image_size",
+            "masks",
             "skip_broken",
             "model",
             "pretrained",
@@ -64,6 +66,7 @@ COMMON: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "evaluate": (
             "image_size",
+            "masks",
             "skip_broken",
             "model",
             "epochs",
@@ -80,6 +83,7 @@ COMMON: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "train": (
             "image_size",
+            "masks",
             "skip_broken",
             "model",
             "pretrained",

@@ -28,7 +28,7 @@ from torch.utils.data import DataLoader
 import hba
 from hba.algorithms.race import Race
 from hba.algorithms.race_findings import RaceFindings, is_symmetry
-from hba.algorithms.race_measures import calibrated, gaps_of
+from hba.algorithms.race_measures import Answers, calibrated, gaps_of
 from hba.data import LabelledImages
 from hba.data.load import load_search_data
 from hba.data.loader import as_floats
@@ -159,7 +159,9 @@ def test_the_race_in_one_file_decides_by_the_rules_of_the_search() -> None:
             torch.randn(60, 3, generator=generator) + each * right for each in strength
         )
         gap = example["gap_of"](logits, moved_logits, labels)
-        (expected,) = gaps_of(logits, labels, [[moved_logits]])
+        (expected,) = gaps_of(
+            Answers(logits, labels), [[Answers(moved_logits, labels)]]
+        )
         assert (
             gap == pytest.approx(expected.tolist(), rel=1e-4) or expected.isinf().any()
         )

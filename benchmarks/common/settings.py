@@ -72,6 +72,7 @@ NEUTRAL: Settings = MappingProxyType(
         "pretrained": None,
         "freeze": "none",
         "standardize_by": None,
+        "masks": None,
         "path_column": None,
         "label_column": None,
         "label_separator": None,

@@ -57,6 +57,7 @@ from hba.algorithms.update_schedule import TRIED_STEPS
 from hba.config.training import CommonSearchConfig, NotNegative, Share
 from hba.data.config import Size
 from hba.errors import SettingsError
+from hba.tasks import IMAGE_TASKS
 from hba.training.optim import preconditioned
 
 LookaheadState = GradientState[NetworkModel]
@@ -156,7 +157,7 @@ class Lookahead(Rewards[LookaheadState]):
     """Look-ahead, the default if the search space has only operations of the walk."""
 
     name: ClassVar[str] = "lookahead"
-    tasks: ClassVar[tuple[str, ...]] = ("classification", "multi-label")
+    tasks: ClassVar[tuple[str, ...]] = tuple(IMAGE_TASKS)
     can_be_fast: ClassVar[bool] = True
 
     train_steps: Size = 5

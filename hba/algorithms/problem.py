@@ -16,7 +16,7 @@ from hba.config.training import CommonSearchConfig
 from hba.data.images import SearchData
 from hba.data.loader import BatchStream
 from hba.operations.apply import Candidates
-from hba.policy.draw import SampleTrace, apply_operations, draw_with_trace
+from hba.policy.draw import SampleTrace, augment
 from hba.policy.space import SearchSpace
 from hba.preprocessing import Preprocessing
 from hba.regularization.groups import Regularization
@@ -207,24 +207,18 @@ class ImageProblem(SearchProblem):
         labels: Tensor | None,
         generator: torch.Generator,
     ) -> tuple[Tensor, Any, SampleTrace]:
-        # Images with several labels are in no class alone.
-        is_class = labels is not None and labels.ndim == 1
-        draw, walk = draw_with_trace(
+        augmented, labels, trace = augment(
             self.space,
             values,
-            len(inputs),
+            inputs,
+            labels,
             generator,
-            labels=labels if is_class else None,
-        )
-        acts = self.space.acts_on_images
-        augmented = (
-            apply_operations(self.space, draw, inputs, self.fill, self.candidates)
-            if acts
-            else inputs
+            self.fill,
+            candidates=self.candidates,
         )
         standardized = self.preprocessing.train(augmented, generator)
         inputs = self.regularization.on_inputs(standardized, values, generator)
-        return inputs, labels if draw.labels is None else draw.labels, walk
+        return inputs, labels, trace
 
     def mixed(
         self, row: Tensor, inputs: Tensor, labels: Tensor, generator: torch.Generator

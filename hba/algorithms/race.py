@@ -88,6 +88,7 @@ from hba.models.resized import Resized
 from hba.operations.operation import SYMMETRY
 from hba.policy.class_moves import ClassMoves
 from hba.policy.space import SearchSpace
+from hba.tasks import IMAGE_TASKS
 from hba.training.custom_network import CustomNetwork
 from hba.utils.seeding import default_generator_state, restore_default_generators
 from hba.utils.snapshot import restore, snapshot
@@ -160,7 +161,7 @@ class Race(Algorithm[RaceState, ImageProblem]):
     """Race: chooses operations by forks of a training, their strength by look-ahead."""
 
     name: ClassVar[str] = "race"
-    tasks: ClassVar[tuple[str, ...]] = ("classification", "multi-label")
+    tasks: ClassVar[tuple[str, ...]] = tuple(IMAGE_TASKS)
     can_be_fast: ClassVar[bool] = True
     has_presets: ClassVar[bool] = False
     can_mix: ClassVar[bool] = True

@@ -4,6 +4,7 @@ images.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -87,6 +88,13 @@ class SymmetryTest:
         return zip(space.symmetries, holds, labels, strict=True)
 
 
+class Answers(NamedTuple):
+    """Logits of images, and the labels that are right: masks move with their images."""
+
+    logits: Tensor
+    labels: Tensor
+
+
 def validated(problem: ImageProblem, network: nn.Module) -> tuple[Tensor, Tensor]:
     """Logits (images, classes) and labels of all validation images."""
     return logits_of(network, problem.data.val, problem.preprocessing.measure)
@@ -122,35 +130,47 @@ def tested_symmetries(
         places: Indices of the training images that it has not seen.
     """
 
-    def outputs(move: Operation | None, uniform: float = 0.0) -> tuple[Tensor, Tensor]:
+    task = problem.task
+
+    def outputs(operation: Operation | None, uniform: float = 0.0) -> Answers:
+        def moved(images: Tensor, fill: Tensor) -> Tensor:
+            if operation is None:
+                return images
+            position = images.new_full((len(images), operation.n_uniforms), uniform)
+            return operation(images, fill=fill, position=position)
+
         def prepare(images: Tensor) -> Tensor:
-            if move is not None:
-                position = images.new_full((len(images), move.n_uniforms), uniform)
-                images = move(images, fill=problem.fill, position=position)
-            return problem.preprocessing.measure(images)
+            return problem.preprocessing.measure(moved(images, problem.fill))
 
         parts = []
         if len(places):
             parts.append(logits_of(network, problem.data.train, prepare, places))
         if not problem.data.has_own_val or not parts:
             parts.append(logits_of(network, problem.data.val, prepare))
-        logits, labels = zip(*parts, strict=True)
-        return torch.cat(logits), torch.cat(labels)
+        all_logits, all_labels = [], []
+        for logits, labels in parts:
+            if task.has_masks:
+                planes = labels[:, None] / 255
+                labels = (255 * moved(planes, planes.new_ones(1))).round().byte()[:, 0]
+            logits, labels = task.thinned(logits, labels)
+            all_logits.append(logits)
+            all_labels.append(labels)
+        return Answers(torch.cat(all_logits), torch.cat(all_labels))
 
-    logits, labels = outputs(None)
+    unmoved = outputs(None)
     moved = [
         [
-            outputs(operation, (move + 0.5) / operation.n_moves)[0]
+            outputs(operation, (move + 0.5) / operation.n_moves)
             for move in range(operation.n_moves)
         ]
         for operation in problem.space.symmetries
     ]
-    nothing = labels.new_zeros(0, logits.shape[1], dtype=torch.long)
-    by_class = [class_gaps_of(logits, labels, of_moves) for of_moves in moved]
-    return SymmetryTest(
-        gaps_of(logits, labels, moved),
-        torch.cat([nothing, *(results for _, results in by_class)]),
-    )
+    n_classes = unmoved.logits.shape[1]
+    by_class = [torch.full((0, n_classes), NO_CLASS, device=unmoved.logits.device)]
+    for of_moves in moved:
+        _, results = class_gaps_of(*unmoved, [logits for logits, _ in of_moves])
+        by_class.append(results)
+    return SymmetryTest(gaps_of(unmoved, moved), torch.cat(by_class))
 
 
 def learned_share(task: ImageTask, doubts: Tensor, labels: Tensor) -> Tensor:
@@ -160,9 +180,7 @@ def learned_share(task: ImageTask, doubts: Tensor, labels: Tensor) -> Tensor:
     return (task.guessing_doubt(labels) - doubts.mean()).clamp(min=0)
 
 
-def gaps_of(
-    logits: Tensor, labels: Tensor, moved: Sequence[Sequence[Tensor]]
-) -> Tensor:
+def gaps_of(unmoved: Answers, moved: Sequence[Sequence[Answers]]) -> Tensor:
     """The share of what a network has learned that moving images costs.
 
     If the network has learned nothing, the gaps are infinite. Means over classes count
@@ -171,20 +189,20 @@ def gaps_of(
     rules.
 
     Args:
-        logits: Logits of the images (images, classes).
-        labels: Labels of the images.
-        moved: For each symmetry, the logits of the images after each of its moves.
+        unmoved: Of the images.
+        moved: For each symmetry, those of the images after each of its moves.
 
     Returns:
         Gap of each symmetry and its standard error, (symmetries, 2).
     """
+    labels = unmoved.labels
     task = task_of(labels)
-    before = task.doubts(logits, labels)
+    before = task.doubts(*unmoved)
     learned = learned_share(task, before, labels)
     rows = before.new_zeros(0, 2)
     members = task.members(labels)
     for of_moves in moved:
-        after = torch.stack([task.doubts(of_move, labels) for of_move in of_moves])
+        after = torch.stack([task.doubts(*of_move) for of_move in of_moves])
         cost = (after.mean(dim=0) - before) / learned
         of_classes = [
             cost[of_class.bool()]
@@ -256,6 +274,7 @@ def class_gaps_of(
 
 def calibration(logits: Tensor, labels: Tensor) -> Tensor:
     """The factor in TEMPERATURES by which logits have the lowest mean loss."""
+    logits, labels = task_of(labels).thinned(logits, labels)
     losses = torch.stack(
         [
             task_of(labels).losses(factor * logits, labels).mean()

@@ -26,7 +26,7 @@ from hba.models.timm_networks import (
     TIMM,
     timm_config,
 )
-from hba.models.unet import encoder_of
+from hba.models.unet import UNET, encoder_of
 from hba.preprocessing import (
     BASELINES,
     PHOTOGRAPHS,
@@ -35,6 +35,7 @@ from hba.preprocessing import (
     Baseline,
 )
 from hba.regularization.groups import AUGMENTATION, check_tune
+from hba.tasks import ImageTask
 from hba.utils.devices import check_device_name
 from hba.utils.settings import DefaultText, color, pairs, words
 from hba.utils.text import unknown
@@ -216,6 +217,32 @@ class TrainingConfig(DataConfig):
             "Baseline augmentation: none, which is easy to beat; for photographs,"
             " --baseline auto adds flip and crop"
         )
+
+    def check_task(self, task: ImageTask, *, has_own_network: bool) -> None:
+        """Check that network and baseline augmentation suit the labels.
+
+        Args:
+            task: The task of the labels.
+            has_own_network: Whether the user's own network replaces `model`.
+
+        Raises:
+            SettingsError: If they do not.
+        """
+        is_unet = self.model.startswith(UNET)
+        if is_unet != task.has_masks and not has_own_network:
+            kind = "of its own for each pixel" if is_unet else "for a whole image"
+            remedy = f"{UNET}NAME is for masks, any other for classes of images"
+            raise SettingsError(
+                f"the model {self.model} has an answer {kind}, and the labels are those"
+                f" of {task.name}; choose another model: {remedy}"
+            )
+        baseline = self.baseline_augmentation()
+        moves = baseline.flip, baseline.crop_padding, baseline.random_resized_crop
+        if task.has_masks and any(moves):
+            raise SettingsError(
+                "a baseline augmentation with flips or crops does not move masks; give"
+                " baseline none, and let the policy flip and crop"
+            )
 
     def network_start(self) -> Start | None:
         """The pretrained weights, read now, because a file may change; None for random

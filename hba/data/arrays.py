@@ -27,9 +27,19 @@ from hba.data.images import (
 )
 from hba.data.labels import class_name, split_role
 from hba.data.leakage import ImageHash, hash_of_pixels
+from hba.data.masks import is_mask, numbers_of
 from hba.data.pool import Items, Part, Pool, Source, source_of
-from hba.data.reading import Levels, fitted, is_deep, to_8_bits
+from hba.data.reading import (
+    Levels,
+    fitted,
+    fitted_whole,
+    is_deep,
+    to_8_bits,
+    whole_mask,
+)
 from hba.errors import DataError
+from hba.tasks import task_of
+from hba.tasks.segmentation import IGNORED
 from hba.utils.files import reason_of
 from hba.utils.settings import whole_number
 
@@ -212,12 +222,13 @@ def in_memory(images: np.ndarray, labels: np.ndarray, place: str) -> Pool:
 
     Args:
         images: uint8 (N, C, H, W).
-        labels: int (N,).
+        labels: Of a task.
         place: See ArrayItems.
     """
+    dtype, _ = task_of(labels).stored(len(labels), 0, 0)
     return Pool(
         ArrayItems(lambda: images, place, resized),
-        labels.astype(np.int64),
+        labels.astype(dtype),
         np.arange(len(labels)),
     )
 
@@ -317,12 +328,14 @@ def from_dataset(
 
     Each image is read once, so random transforms are drawn once. As for the images of a
     folder, a PIL image is turned upright by its EXIF data, the shorter side is resized
-    to image_size pixels, and the centre is cropped.
+    to image_size pixels, and the centre is cropped. With masks, the longer side is
+    resized, and the rest is black and ignored.
 
     Args:
         dataset: A Dataset with a length, or a list, of pairs (image, label). An image
             is a PIL image of at most 8 bits, a tensor (C, H, W) or an array (H, W, C),
-            uint8 or floating point in [0, 1].
+            uint8 or floating point in [0, 1]. A label is a whole number, or a mask (H,
+            W) of numbers from 0 to 255.
         image_size: Side in pixels.
         on_read: See OnRead.
 
@@ -341,12 +354,18 @@ def from_dataset(
         )
         raise DataError(f"data must be {rule}, got {type(dataset).__name__}; {remedy}")
     images: list[Tensor] = []
-    labels: list[int] = []
+    labels: list[Any] = []
     for number in range(len(dataset)):
         try:
             image, label = dataset[number]
-            images.append(fitted(picture(image), image_size))
-            labels.append(whole_number("the label", label))
+            if is_mask(label):
+                upright = picture(image)
+                images.append(fitted_whole(upright, image_size))
+                mask = numbers_of(label, upright.size)
+                labels.append(whole_mask(mask, image_size, IGNORED))
+            else:
+                images.append(fitted(picture(image), image_size))
+                labels.append(whole_number("the label", label))
         except (TypeError, ValueError, OSError) as error:
             problem = (
                 f"the dataset must have pairs (image, label), but item {number} is not"
@@ -355,6 +374,11 @@ def from_dataset(
             raise DataError(f"{problem}: {reason_of(error)}") from None
         if on_read is not None:
             on_read(number + 1, len(dataset))
+    are_masks = {isinstance(label, np.ndarray) for label in labels}
+    if len(are_masks) > 1:
+        raise DataError("all labels must be masks, or none")
+    if are_masks == {True}:
+        return LabelledImages(torch.stack(images), torch.from_numpy(np.stack(labels)))
     if min(labels) < 0:
         raise DataError(f"labels must be whole numbers from 0, got {min(labels)}")
     return LabelledImages(torch.stack(images), torch.tensor(labels))

@@ -3,10 +3,10 @@ searches map into memory.
 
 A folder of prepared images has a description, prepared_images.json, and three arrays
 for each of the parts train, val and test: <part>_images.npy, uint8 (N, C, S, S);
-<part>_labels.npy, int64 (N,) or bool (N, classes); and <part>_identities.npy, int64 (N,
-2), the hashes of leakage.py. Images keep the order of the original data, so their
-splits are the same. An image that could not be read keeps its row. The description is
-written last.
+<part>_labels.npy, int64 (N,), bool (N, classes) or uint8 (N, S, S); and
+<part>_identities.npy, int64 (N, 2), the hashes of leakage.py. Images keep the order of
+the original data, so their splits are the same. An image that could not be read keeps
+its row. The description is written last.
 """
 
 import hashlib
@@ -144,7 +144,8 @@ def _pool(
     hashes = np.array(
         _map_array(folder / f"{role}_identities.npy", "int64", (n_images, 2))
     )
-    label_layout = IMAGE_TASKS[description["task"]].stored(n_images, n_classes)
+    task = IMAGE_TASKS[description["task"]]
+    label_layout = task.stored(n_images, n_classes, size)
     labels = np.array(_map_array(folder / f"{role}_labels.npy", *label_layout))
     items = CachedDataset(
         load,

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from hba.data.arrays import DATASET_NAMES, NATIVE_IMAGE_SIZES
 from hba.data.labels import split_called
+from hba.data.masks import has_masks
 from hba.data.reading import Levels
 from hba.data.splits import shipped_class_lists
 from hba.data.table import PARQUET_ENDINGS, SPLITS_FILE
@@ -70,6 +71,12 @@ class DataConfig(Settings):
         str | None, DefaultText("the one called path, file, filename, image, ...")
     ] = None
     """Column of image paths in a table, or of images in a saved dataset."""
+    masks: Annotated[str | None, DefaultText("DIR/masks, if there are DIR/images")] = (
+        None
+    )
+    """Folder of masks with the names of the images, whose pixels are numbers of
+    classes.
+    """
     label_column: Annotated[
         str | None, DefaultText("the one called label, class or target")
     ] = None
@@ -134,9 +141,9 @@ class DataConfig(Settings):
         return self.side
 
 
-Format = Literal["folder", "table", "npz", "saved", "prepared"]
+Format = Literal["folder", "table", "npz", "saved", "prepared", "masks"]
 """Class folders, a table of paths and labels, NumPy arrays, a dataset saved by
-`datasets`, or prepared images.
+`datasets`, prepared images, or images with masks.
 """
 CSV_ENDINGS = (".csv", ".tsv")
 SAVED_FILES = ("dataset_info.json", "state.json")
@@ -158,11 +165,9 @@ def format_of(data: str | Path) -> Format:
         }
         if PREPARED_NAME in names:
             return "prepared"
-        return (
-            "saved"
-            if SPLITS_FILE in names or names.issuperset(SAVED_FILES)
-            else "folder"
-        )
+        if SPLITS_FILE in names or names.issuperset(SAVED_FILES):
+            return "saved"
+        return "masks" if has_masks(path) else "folder"
     if path.suffix.lower() in (*CSV_ENDINGS, *PARQUET_ENDINGS):
         return "table"
     return "npz" if path.suffix.lower() == ".npz" else "folder"
@@ -204,6 +209,8 @@ def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:
     resolved = dict(settings)
     data = settings.get("data")
     classes = settings.get("classes")
+    if isinstance(masks := settings.get("masks"), str | Path):
+        resolved["masks"] = str(Path(masks).resolve())
     if isinstance(data, Path) or (
         isinstance(data, str) and data not in DATASET_NAMES and Path(data).exists()
     ):

@@ -21,7 +21,8 @@ from hba.utils.text import first_of
 OnRead = Callable[[int, int], None]
 """Called with (images read, images to read)."""
 Batch = tuple[Tensor, Tensor]
-"""Images uint8 (B, C, H, W) and labels, int64 (B,) or bool (B, classes), on the device.
+"""Images uint8 (B, C, H, W) and labels, int64 (B,), bool (B, classes) or masks uint8
+(B, H, W), on the device.
 """
 Colors = tuple[float, ...]
 
@@ -39,7 +40,9 @@ class Images(Protocol):
     """Labelled images, in memory or left in their files."""
 
     labels: Tensor
-    """int64 (N,), or bool (N, classes) for several labels an image."""
+    """int64 (N,), bool (N, classes) for several labels an image, or masks uint8
+    (N, H, W).
+    """
     left_out: tuple[SkippedFile, ...]
     """Files that could not be read."""
 
@@ -108,8 +111,9 @@ class LabelledImages(Images):
     array, they are converted.
     """
     labels: Tensor
-    """int64 (N,), or bool (N, classes) for several labels an image. Given as any
-    integer type, or a matrix of 0 and 1, they are converted.
+    """int64 (N,), bool (N, classes) for several labels an image, or masks uint8 (N, H,
+    W), in which 255 is ignored. Given as any integer type, or a matrix of 0 and 1, they
+    are converted.
     """
     left_out: tuple[SkippedFile, ...] = ()
     """Files that could not be read."""
@@ -117,7 +121,8 @@ class LabelledImages(Images):
     def __post_init__(self) -> None:
         images = checked_images(self.images)
         object.__setattr__(self, "images", images)
-        object.__setattr__(self, "labels", checked_labels(self.labels, len(images)))
+        labels = checked_labels(self.labels, (*images.shape,))
+        object.__setattr__(self, "labels", labels)
 
     def __repr__(self) -> str:
         size = "x".join(str(length) for length in self.images.shape[1:])

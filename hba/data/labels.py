@@ -46,17 +46,25 @@ def error_in_words(error: str | None) -> str:
     return "" if error is None else f" ({error})"
 
 
-def checked_labels(labels: Any, n_images: int) -> Tensor:
-    """Convert labels to int64 (N,), or to bool (N, classes).
+def checked_labels(labels: Any, shape: tuple[int, ...]) -> Tensor:
+    """Convert labels to int64 (N,), to bool (N, classes), or to masks uint8 (N, H, W).
 
     Args:
-        labels: Whole numbers, one per image, or a matrix of 0 and 1.
-        n_images: Number of images.
+        labels: Whole numbers, one per image, a matrix of 0 and 1, or masks of numbers
+            from 0 to 255.
+        shape: Of the images, (N, C, H, W).
 
     Raises:
         DataError: For others.
     """
     tensor = as_tensor(labels, "labels")
+    n_images = shape[0]
+    if tensor.shape == (n_images, *shape[2:]):
+        is_byte = tensor.dtype == torch.uint8 or bool(
+            (tensor == tensor.to(torch.uint8)).all()
+        )
+        if is_byte:
+            return tensor.to(torch.uint8)
     is_matrix = (
         tensor.ndim == 2
         and tensor.shape[1] > 1
@@ -69,8 +77,9 @@ def checked_labels(labels: Any, n_images: int) -> Tensor:
         is_matrix or (is_whole and tensor.ndim == 1)
     ):
         rule = (
-            f"whole numbers, one for each of {n_images} images, or a matrix"
-            f" ({n_images}, classes) of 0 and 1"
+            f"whole numbers, one for each of {n_images} images, a matrix"
+            f" ({n_images}, classes) of 0 and 1, or masks of the size of the images"
+            " with numbers from 0 to 255"
         )
         raise DataError(
             f"labels must be {rule}, got {tensor.dtype} of the shape"

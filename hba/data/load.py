@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
@@ -37,10 +38,12 @@ from hba.data.images import (
 )
 from hba.data.labels import composed, numbered, warn_of_names
 from hba.data.loader import StreamedImages
+from hba.data.masks import masks_source
 from hba.data.pool import Pool, Source, configured, too_many_broken
 from hba.data.splits import keep_classes, split, take_training
 from hba.data.table import Columns, saved_source, table_source
 from hba.errors import DataError, SettingsError
+from hba.tasks import task_of
 from hba.utils.files import run_lock
 from hba.utils.text import did_you_mean, listed
 
@@ -83,6 +86,8 @@ def find_source(config: DataConfig) -> Source:
     source_format = (
         "builtin" if config.data in DATASET_NAMES else format_of(config.data)
     )
+    if config.masks is not None and source_format == "folder":
+        source_format = "masks"
     if source_format != "builtin" and not place.exists():
         meant = did_you_mean(config.data, DATASET_NAMES)
         raise DataError(
@@ -95,6 +100,7 @@ def find_source(config: DataConfig) -> Source:
     idle += {"builtin": (), "prepared": ("download", "levels")}.get(
         source_format, ("download",)
     )
+    idle += () if source_format == "masks" else ("masks",)
     if ineffective := [name for name in idle if getattr(config, name)]:
         raise SettingsError(f"{ineffective[0]} has no effect on {config.data}; omit it")
     columns: Columns = {
@@ -107,6 +113,9 @@ def find_source(config: DataConfig) -> Source:
             config.data, Path(config.data_root), config.download
         ),
         "folder": lambda: folder_source(place),
+        "masks": lambda: masks_source(
+            place, Path(config.masks) if config.masks else None, config.stored_size
+        ),
         "npz": lambda: npz_source(place),
         "prepared": lambda: cached_source(place, config.stored_size),
         "saved": lambda: saved_source(place, columns, config.label_separator),
@@ -353,11 +362,12 @@ def dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Sou
     ]
     labels = [image_set.labels.numpy() for image_set in image_sets]
     training, *testing = (
-        _names_of(dataset, 1 + int(numbers.max()))
+        _names_of(dataset, _n_classes(numbers))
         for dataset, numbers in zip(datasets, labels, strict=True)
     )
     if training.names and testing and testing[0].names and training != testing[0]:
-        if training.is_changed or testing[0].is_changed:
+        has_masks = task_of(labels[0]).has_masks
+        if training.is_changed or testing[0].is_changed or has_masks:
             rule = (
                 "training and test dataset must number the same classes, and a"
                 " target_transform changes labels"
@@ -370,7 +380,7 @@ def dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Sou
             training.names,
             "the test dataset",
         )
-    n_classes = 1 + max(int(numbers.max()) for numbers in labels)
+    n_classes = max(map(_n_classes, labels))
     is_named = (
         training.names is not None
         and len(training.names) >= n_classes
@@ -387,6 +397,10 @@ def dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Sou
         for pair in zip(images, labels, strict=True)
     ]
     return Source(name, tuple(map(str, names)), pools[0], test=lambda: pools[-1])
+
+
+def _n_classes(labels: np.ndarray) -> int:
+    return 1 + max(task_of(labels).present(torch.from_numpy(labels)), default=-1)
 
 
 class _Names(NamedTuple):

@@ -23,7 +23,7 @@ from hba.data.pool import FileItems, Pool
 from hba.data.reading import printable
 from hba.data.splits import split
 from hba.errors import DataError
-from hba.tasks import task_of
+from hba.tasks import ImageTask, task_of
 from hba.utils.text import counted, first_of
 
 AnyData = (
@@ -60,8 +60,8 @@ class Look:
     """False if test images are drawn from the others."""
     counts: tuple[int, ...]
     """Number of images of each class among n_train."""
-    noun: str
-    """What the classes are called."""
+    task: ImageTask
+    """What the labels mean."""
     side: int
     """Median of the shorter sides in pixels."""
     is_grey: bool
@@ -77,7 +77,8 @@ class Look:
         n_images = self.n_train + (self.n_test or 0)
         image_noun = "grey image" if self.is_grey else "image"
         size = f"{self.side:,} pixels on the shorter side (median)"
-        classes = f"{len(self.class_names)} {self.noun}"
+        noun = self.task.noun
+        classes = f"{len(self.class_names)} {noun}"
         sentences = [f"{counted(n_images, image_noun)} with {classes}, {size}"]
         fewest = min(self.counts)
         most = max(self.counts)
@@ -87,7 +88,7 @@ class Look:
                 for count in (fewest, most)
             )
             sentences.append(
-                f"Uneven {self.noun}: {fewest:,} of {smallest}, but {most:,} of"
+                f"Uneven {noun}: {fewest:,} of {smallest}, but {most:,} of"
                 f" {largest}, without test images"
             )
         if self.has_own_test:
@@ -200,7 +201,7 @@ def look(config: DataConfig, data: AnyData = None) -> Look:
         n_test=n_test,
         has_own_test=has_own_test,
         counts=tuple(counts.tolist()),
-        noun=task.noun,
+        task=task,
         side=round(median(sides)),
         is_grey=is_grey,
         copies=tuple(copies[:MOST_COPIES]),
@@ -239,6 +240,14 @@ def _size(pool: Pool, number: int) -> int | None:
     )
 
 
+def _classes_of(pool: Pool) -> list[Any]:
+    """The label of each image; None if labels are masks, which are no classes."""
+    if task_of(pool.labels).has_masks:
+        return [None] * len(pool)
+    labels: list[Any] = pool.labels.tolist()
+    return labels
+
+
 def _copies(pools: Mapping[str, Pool]) -> list[Copies]:
     """Pairs of copies in two classes or two splits. Contents are hashed only if sizes
     agree.
@@ -246,9 +255,7 @@ def _copies(pools: Mapping[str, Pool]) -> list[Copies]:
     images = [
         (pool, number, role, label)
         for role, pool in pools.items()
-        for number, label in zip(
-            pool.numbers.tolist(), pool.labels.tolist(), strict=True
-        )
+        for number, label in zip(pool.numbers.tolist(), _classes_of(pool), strict=True)
     ]
     sizes = [_size(*image[:2]) for image in images]
     groups = dict[Any, list[Any]]()

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
@@ -112,11 +112,11 @@ class FileItems(Items):
     hashed_by = "files"
     n_channels = 3
 
-    @staticmethod
+    @classmethod
     def of(
-        folder: Path, paths: Sequence[Path], classes: Sequence[str] = ()
-    ) -> "FileItems":
-        return FileItems(
+        cls, folder: Path, paths: Sequence[Path], classes: Sequence[str] = ()
+    ) -> Self:
+        return cls(
             folder,
             np.array([os.fsencode(path.relative_to(folder)) for path in paths]),
             tuple(classes),
@@ -176,7 +176,7 @@ class Pool(Dataset[ReadPart]):
 
     items: Items
     labels: np.ndarray
-    """int64 (N,) or bool (N, classes)."""
+    """int64 (N,), bool (N, classes) or masks uint8 (N, image_size, image_size)."""
     numbers: np.ndarray
     """The number of each image among the items (N,)."""
     unused: tuple[SkippedFile, ...] = ()
@@ -237,15 +237,14 @@ class Pool(Dataset[ReadPart]):
                 f" {next(iter(broken.values())).path} first"
             )
         task = task_of(self.labels)
-        strata = task.strata(self.labels)
-        if (lost := np.setdiff1d(strata, task.strata(kept.labels))).size:
-            path = next(
-                item.path for place, item in broken.items() if strata[place] == lost[0]
-            )
-            raise DataError(
-                f"no image of the class of {path} could be read in its split; mend one,"
-                " or drop the class"
-            )
+        left = task.present(torch.from_numpy(kept.labels))
+        for place, item in broken.items():
+            classes = task.present(torch.from_numpy(self.labels[place : place + 1]))
+            if not {*classes} <= {*left}:
+                raise DataError(
+                    f"no image of the class of {item.path} could be read in its split;"
+                    " mend one, or drop the class"
+                )
         return kept
 
     def check_levels(self) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
@@ -35,6 +35,8 @@ JPEG_SCALE = 8
 """A JPEG may be decoded at a reduced size of at least this many times the requested one
 (docs/data.md).
 """
+TURNED = (5, 6, 7, 8)
+"""Values of EXIF's orientation of images whose width and height are exchanged."""
 MOST_BYTES = 800_000_000  # of an image while it is read
 LEFT_OUT_NAME = "left_out.csv"
 TO_PIXELS: Mapping[str, Callable[[Any], Any]] = {
@@ -48,6 +50,10 @@ Pillow's raw mode.
 
 Levels = tuple[float, float]
 """The levels that become black (0) and white (255) in images of more than 8 bits."""
+Fit = Callable[[Image.Image, int, Levels | None], Tensor]
+"""A function of an upright image, a side in pixels and levels; returns a square, uint8
+(3, side, side).
+"""
 
 
 class SkippedFile(NamedTuple):
@@ -204,9 +210,18 @@ def check_size(size: tuple[int, int], n_bytes: int = 9) -> None:
 
 
 def read_image(
-    file: Path | bytes, image_size: int, levels: Levels | None = None
+    file: Path | bytes,
+    image_size: int,
+    levels: Levels | None = None,
+    fit: Fit | None = None,
 ) -> Tensor:
-    """Read one file, upright, as `fitted` returns it.
+    """Read one file, upright.
+
+    Args:
+        file: Its path or its content.
+        image_size: Side of the result in pixels.
+        levels: Those that become black and white in images of more than 8 bits.
+        fit: How images are fitted to a square, by default `fitted`.
 
     Returns:
         uint8 (3, image_size, image_size).
@@ -216,7 +231,15 @@ def read_image(
     """
     with opened(file, draft=JPEG_SCALE * image_size) as image:
         ImageOps.exif_transpose(image, in_place=True)
-        return fitted(image, image_size, levels)
+        return (fit or fitted)(image, image_size, levels)
+
+
+def upright_size(file: Path) -> tuple[int, int]:
+    """Width and height of an upright image. DataError with the reason only."""
+    with opened(file) as image:
+        width, height = image.size
+        is_turned = image.getexif().get(ExifTags.Base.Orientation) in TURNED
+        return (height, width) if is_turned else (width, height)
 
 
 def load_image(
@@ -276,6 +299,62 @@ def fitted(image: Image.Image, image_size: int, levels: Levels | None = None) ->
         TF.resize(in_rgb(image, levels), [image_size], antialias=True)
     )
     return TF.center_crop(pixels, [image_size, image_size])
+
+
+def fitted_whole(
+    image: Image.Image, image_size: int, levels: Levels | None = None
+) -> Tensor:
+    """An upright Pillow image in_rgb, the longer side resized, the rest black."""
+    height, width = whole_size(image.size, image_size)
+    pixels = TF.pil_to_tensor(
+        TF.resize(in_rgb(image, levels), [height, width], antialias=True)
+    )
+    return TF.pad(pixels, margins_of(height, width, image_size))
+
+
+def whole_mask(mask: np.ndarray, side: int, fill: int) -> np.ndarray:
+    """A mask uint8 (H, W), fitted like its image, uint8 (side, side).
+
+    Args:
+        mask: The mask; the nearest pixel is taken.
+        side: Of the result, in pixels.
+        fill: The value of pixels outside of the mask.
+    """
+    height, width = whole_size((mask.shape[1], mask.shape[0]), side)
+    nearest = Image.fromarray(mask).resize((width, height), Image.Resampling.NEAREST)
+    left, top, right, bottom = margins_of(height, width, side)
+    margins = ((top, bottom), (left, right))
+    return np.pad(np.asarray(nearest), margins, constant_values=fill)
+
+
+def whole_size(size: tuple[int, int], side: int) -> tuple[int, int]:
+    """Height and width of an image whose longer side is resized.
+
+    Args:
+        size: Its width and height.
+        side: The longer side of the result, in pixels.
+    """
+    width, height = (max(1, round(side * length / max(size))) for length in size)
+    return height, width
+
+
+def without_margins(pixels: Tensor, size: tuple[int, int]) -> Tensor:
+    """The part (..., H, W) of maps (..., side, side) that shows the image.
+
+    Args:
+        pixels: The maps of an image that was fitted as a whole.
+        size: Width and height of the image itself.
+    """
+    side = pixels.shape[-1]
+    height, width = whole_size(size, side)
+    left, top, _, _ = margins_of(height, width, side)
+    return pixels[..., top : top + height, left : left + width]
+
+
+def margins_of(height: int, width: int, side: int) -> list[int]:
+    """Pixels on the left, top, right and bottom around the middle of a square."""
+    left, top = (side - width) // 2, (side - height) // 2
+    return [left, top, side - width - left, side - height - top]
 
 
 def is_deep(image: Image.Image) -> bool:

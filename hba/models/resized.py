@@ -5,9 +5,10 @@ from torch import Tensor, nn
 
 
 class Resized(nn.Module):
-    """Resize images (B, C, H, W) before the network.
+    """Resize images (B, C, H, W) before the network, and its outputs back, if they are
+    maps.
 
-    The resizing is bilinear with antialiasing.
+    The resizing is bilinear, of images with antialiasing.
 
     Args:
         network: Takes the resized images.
@@ -23,4 +24,7 @@ class Resized(nn.Module):
         smaller = F.interpolate(
             images, size=(self.side, self.side), mode="bilinear", antialias=True
         )
-        return self.network(smaller)
+        outputs: Tensor = self.network(smaller)
+        if outputs.ndim == images.ndim:
+            outputs = F.interpolate(outputs, images.shape[-2:], mode="bilinear")
+        return outputs

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hba.errors import SettingsError
-from hba.operations import check_channels
-from hba.operations.apply import Candidates, maps_of_steps
+from hba.operations import Operation, check_channels
+from hba.operations.apply import Candidates, maps_of_steps, needs_fixed_shapes
 from hba.operations.geometric import Maps, check_mask_fill, warp
 from hba.packed import apply_to_images
 from hba.policy import player
@@ -30,6 +30,8 @@ from hba.policy.batch_draw import (
 )
 from hba.policy.player import logits_between, means_over_images
 from hba.policy.space import SearchSpace
+from hba.tasks import task_of
+from hba.tasks.segmentation import IGNORED
 from hba.utils.devices import exact_device
 from hba.utils.tensors import device_constant
 
@@ -73,6 +75,48 @@ class SampleTrace:
     visited: Tensor
     fired: Tensor
     count: Tensor
+
+
+def augment(
+    space: SearchSpace,
+    values: Tensor,
+    images: Tensor,
+    labels: Tensor | None,
+    generator: torch.Generator | None,
+    fill: Tensor,
+    *,
+    candidates: Candidates = None,
+    spread: Tensor | None = None,
+) -> tuple[Tensor, Tensor | None, SampleTrace]:
+    """Draw operations for the images of a batch, and apply them.
+
+    Symmetries by class change labels (B,); masks (B, H, W) move with the images, and
+    are IGNORED where the images are uncovered.
+
+    Args:
+        space: The search space.
+        values: As draw_with_trace takes them.
+        images: As apply_operations takes them.
+        labels: Of the images; None if they are unknown.
+        generator: As draw_with_trace takes it.
+        fill: As apply_operations takes it.
+        candidates: As apply_operations takes them.
+        spread: As draw_with_trace takes it.
+
+    Returns:
+        New images, their labels, and the draws.
+    """
+    # Images with several labels, or with masks, are in no class alone.
+    has_class = labels is not None and labels.ndim == 1
+    sample, trace = draw_with_trace(
+        space, values, len(images), generator, spread, labels if has_class else None
+    )
+    if space.acts_on_images:
+        images = apply_operations(space, sample, images, fill, candidates)
+        if labels is not None and task_of(labels).has_masks:
+            labels = move_masks(space, sample, labels[:, None], IGNORED, candidates)
+            labels = labels[:, 0]
+    return images, labels if sample.labels is None else sample.labels, trace
 
 
 def draw_with_trace(
@@ -208,19 +252,22 @@ def apply_operations(
 
 
 def move_masks(
-    space: SearchSpace, sample: BatchSample, masks: Tensor, mask_fill: float
+    space: SearchSpace,
+    sample: BatchSample,
+    masks: Tensor,
+    mask_fill: float,
+    candidates: Candidates = None,
 ) -> Tensor:
     """Move masks (B, N, H, W) of any dtype as the sample moves the pixels of its
     images.
 
     Masks take the nearest pixel, and mask_fill where the image is uncovered. TypeError
-    if an operation of the space does not say where pixels move.
+    if an operation of the space does not say whether it moves pixels.
     """
     unknown = [
         operation.name
         for operation in space.on_images
         if operation.moves_pixels is None
-        or (operation.moves_pixels and not operation.interpolation)
     ]
     if unknown:
         names = ", ".join(unknown)
@@ -237,10 +284,83 @@ def move_masks(
         space.operations, chosen, sample.magnitudes, sample.positions, height, width
     )
     fill = masks.new_full((masks.shape[1],), mask_fill)
-    for step in range(sample.slots.shape[1]):
-        of_step = Maps(maps.exact[:, step], maps.fixed_point[:, step])
-        masks = warp(masks, of_step, fill, "nearest")
+    for step, indices in enumerate(candidates or space.steps):
+        if any(space.operations[index].interpolation for index in indices):
+            of_step = Maps(maps.exact[:, step], maps.fixed_point[:, step])
+            masks = warp(masks, of_step, fill, "nearest")
+        for index in indices:
+            operation = space.operations[index]
+            if operation.moves_pixels and not operation.interpolation:
+                gets = chosen[:, step] == index
+                arguments = sample.magnitudes[:, step], sample.positions[:, step]
+                masks = _distort_masks(operation, gets, arguments, masks, mask_fill)
     return masks
+
+
+def _distort_masks(
+    operation: Operation,
+    gets: Tensor,
+    arguments: tuple[Tensor, Tensor],
+    masks: Tensor,
+    mask_fill: float,
+) -> Tensor:
+    """Move masks by an operation without affine map.
+
+    The operation moves an image of coordinates, which then tell the nearest pixel.
+
+    Args:
+        operation: The operation.
+        gets: Which masks it moves, bool (B,).
+        arguments: Its magnitudes (B,) and random numbers (B, P).
+        masks: Masks (B, N, H, W).
+        mask_fill: The value of uncovered pixels.
+    """
+    if not needs_fixed_shapes(masks):
+        places = gets.nonzero()[:, 0]
+        if not len(places):
+            return masks
+        of_places = tuple(values[places] for values in arguments)
+        moved = masks.clone()
+        moved[places] = _distorted(operation, of_places, masks[places], mask_fill)
+        return moved
+    # Magnitudes of other operations may be outside of its range.
+    magnitudes = arguments[0].where(gets, 0.0)
+    moved = _distorted(operation, (magnitudes, arguments[1]), masks, mask_fill)
+    return torch.where(gets[:, None, None, None], moved, masks)
+
+
+def _distorted(
+    operation: Operation,
+    arguments: tuple[Tensor, ...],
+    masks: Tensor,
+    mask_fill: float,
+) -> Tensor:
+    magnitudes, positions = arguments
+    n_masks, n_planes, height, width = masks.shape
+    options: Any = {"device": masks.device, "dtype": torch.float32}
+    rows, columns = (
+        (torch.arange(side, **options) + 0.5) / side for side in (height, width)
+    )
+    shape = (n_masks, height, width)
+    coordinates = torch.stack(
+        [
+            rows[:, None].expand(shape),
+            columns.expand(shape),
+            torch.ones(shape, **options),
+        ],
+        dim=1,
+    )
+    black = torch.zeros(3, **options)
+    moved = operation.compute(coordinates, magnitudes, black, positions)
+    # Where the image ends, coordinates are blended with black, as is the 1.
+    covered = moved[:, 2]
+    row, column = (
+        (moved[:, axis] / covered.clamp(min=1e-6) * side).long().clamp(0, side - 1)
+        for axis, side in enumerate((height, width))
+    )
+    places = (row * width + column).flatten(1)[:, None].expand(-1, n_planes, -1)
+    taken = masks.flatten(2).gather(2, places).view(masks.shape)
+    return taken.where(covered[:, None] >= 0.5, mask_fill)
 
 
 def check_masks_hold(mask_fill: float, dtype: torch.dtype) -> None:

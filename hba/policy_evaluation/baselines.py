@@ -25,9 +25,10 @@ from hba.schedule.library import load_policy
 from hba.schedule.recipes import RECIPE, RECIPES, of_torchvision
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import start_logits, task_of_schedule, used_operations
-from hba.tasks import ImageTask
+from hba.tasks import ImageTask, task_of
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.custom_network import CustomNetwork
+from hba.training.mixing import check_mixing
 from hba.training.trainer import network_of
 from hba.utils.devices import exact_device
 from hba.utils.seeding import default_generators
@@ -327,11 +328,18 @@ def check_rows(rows: Sequence[RowConfig], data: EvaluationData) -> None:
     """Raise SettingsError for a row that cannot train on these images, with this
     network or with this optimizer.
     """
+    task = task_of(data.train.labels)
     for row in rows:
         try_out(row.augmentation, data.train, row.config.epochs)
         schedule = getattr(row.augmentation, "schedule", None)
+        if task.has_masks and not isinstance(row.augmentation, ScheduleAugmentation):
+            raise SettingsError(
+                f"{row.name} takes images only, but masks must move with them; give a"
+                " schedule or a recipe"
+            )
         if not isinstance(schedule, Schedule):
             continue
+        check_mixing(schedule.space, task, row.name)
         names = schedule.space.names
         if WEIGHT_DECAY in names and row.config.optimizer not in SGDS:
             problem = (

@@ -201,13 +201,14 @@ def _notes(run: Evaluation, note_on_settings: str | None) -> tuple[str, ...]:
 
     Raises SettingsError if pretrained weights, which are loaded as a test, do not fit.
     """
+    task = task_of(run.data.train.labels)
     notes = (
         note_on_settings,
         *run.data.facts,
-        task_of(run.data.train.labels).note,
+        task.note,
         _note_on_start(run.data, run.rows[0]),
         *(report.warning for report in run.searched),
-        run.config.baseline_note(),
+        None if task.has_masks else run.config.baseline_note(),
     )
     return tuple(note for note in notes if note)
 
@@ -227,6 +228,9 @@ def _read_and_check(
         images = load_evaluation_data(
             config, callback.images_read, dataset, with_val=config.with_val
         )
+    config.check_task(
+        task_of(images.train.labels), has_own_network=own_network is not None
+    )
     images = images if own_network is not None else images.in_color()
     if own_network is not None:
         side = network_input_size(images.train, config.baseline_augmentation())

@@ -219,12 +219,13 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
         )
 
     def search_space(
-        self, regularizers: tuple[Hyperparameter, ...] = ()
+        self, regularizers: tuple[Hyperparameter, ...] = (), *, can_mix: bool = True
     ) -> SearchSpace:
         """The search space.
 
         Args:
             regularizers: Hyperparameters tuned besides operations.
+            can_mix: Whether the labels can be mixed.
         """
         if regularizers and not self.tunes_operations:
             return SearchSpace(
@@ -233,14 +234,15 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
         searches_count = self.algorithm.count == "searched"
         names = self.space, self.operations, self.interpolation
         space = search_space(*names, searches_count, regularizers, self.ranges)
-        if not space.mixing or self.algorithm.can_mix:
+        if not space.mixing or (self.algorithm.can_mix and can_mix):
             return space
         if named := {operation.name for operation in space.mixing} & {
             *(self.operations or ())
         }:
+            subject = self.algorithm.name if can_mix else "a search with masks"
+            remedy = "choose race" if can_mix else "leave it out"
             raise SettingsError(
-                f"{self.algorithm.name} cannot search {min(named)}, which mixes"
-                " batches; choose race"
+                f"{subject} cannot search {min(named)}, which mixes batches; {remedy}"
             )
         return replace(
             space,

@@ -36,6 +36,7 @@ from hba.schedule.file import space_entry
 from hba.tasks import task_of
 from hba.training.custom_network import CustomNetwork
 from hba.training.metrics import measure
+from hba.training.mixing import check_mixing
 from hba.utils.graphs import EAGER
 
 PRETRAINED = "pretrained weights"
@@ -137,12 +138,16 @@ class ImageSearchContext(SearchContext):
             start: The pretrained weights, from config.network_start().
         """
         n_channels = data.train.n_channels
+        config.check_task(
+            task_of(data.train.labels), has_own_network=network is not None
+        )
         preprocessing = Preprocessing.of(
             data.train, config.baseline_augmentation(), config.colors_of_network()
         )
         networks = _networks(config, data, preprocessing.image_size, network, start)
         space = own_space or config.search_space(
-            hyperparameters_of(config.tune, lambda: networks(0), config.weight_decay)
+            hyperparameters_of(config.tune, lambda: networks(0), config.weight_decay),
+            can_mix=not task_of(data.train.labels).has_masks,
         )
         _check_goes_with(data, config, space, networks)
         fill = config.fill or data.train.mean_color()
@@ -227,11 +232,12 @@ class ImageSearchContext(SearchContext):
     def plan(self, **common: Any) -> SearchPlan:
         config = self.config
         data = self.problem.data
+        has_moves = self.problem.space.has_stages or self.problem.task.has_masks
         notes = (
             *data.facts,
             self.problem.task.note,
             *self.start_notes,
-            None if self.problem.space.has_stages else config.baseline_note(),
+            None if has_moves else config.baseline_note(),
             *common.pop("notes"),
         )
         return SearchPlan(
@@ -316,6 +322,7 @@ def _check_goes_with(
     """
     algorithm = config.algorithm
     task = task_of(data.train.labels)
+    check_mixing(space, task, "the search space")
     if task.name not in algorithm.tasks:
         raise SettingsError(
             f"the algorithm {algorithm.name} is for {' and '.join(algorithm.tasks)},"

@@ -7,6 +7,8 @@ them. All other rooms ask the task; none of them looks at the form of the labels
 Classification  int64 (N,)              cross entropy                   wrong answers
 MultiLabel      bool (N, classes)       binary cross entropy, mean      1 - mean average
                                         over the classes                precision
+Segmentation    uint8 (N, H, W),        cross entropy plus Dice         1 - mean IoU
+                255 is ignored
 Language        int64 (B, T)            cross entropy                   wrong words
 
 To add a task, derive a class from `Task` in a module of this room, and list it in
@@ -24,10 +26,14 @@ from hba.tasks.classification import Classification
 from hba.tasks.language import Language
 from hba.tasks.mixed_labels import MixedLabels
 from hba.tasks.multi_label import MultiLabel
+from hba.tasks.segmentation import Segmentation
 from hba.tasks.task import ImageTask, Outputs, Task
 
 TASKS: Mapping[str, Task] = MappingProxyType(
-    {task.name: task for task in (Classification(), MultiLabel(), Language())}
+    {
+        task.name: task
+        for task in (Classification(), MultiLabel(), Segmentation(), Language())
+    }
 )
 """All tasks, by name."""
 IMAGE_TASKS: Mapping[str, ImageTask] = MappingProxyType(
@@ -44,6 +50,7 @@ __all__ = [
     "MixedLabels",
     "MultiLabel",
     "Outputs",
+    "Segmentation",
     "Task",
     "task_of",
 ]

@@ -24,7 +24,9 @@ class Classification(ImageTask):
     def has_form(self, labels: Tensor | np.ndarray) -> bool:
         return labels.ndim == 1
 
-    def stored(self, n_images: int, n_classes: int) -> tuple[str, tuple[int, ...]]:
+    def stored(
+        self, n_images: int, n_classes: int, side: int
+    ) -> tuple[str, tuple[int, ...]]:
         return "int64", (n_images,)
 
     def loss(self, outputs: Tensor, labels: Tensor | MixedLabels) -> Tensor:

@@ -36,7 +36,9 @@ class MultiLabel(ImageTask):
     def has_form(self, labels: Tensor | np.ndarray) -> bool:
         return labels.ndim == 2
 
-    def stored(self, n_images: int, n_classes: int) -> tuple[str, tuple[int, ...]]:
+    def stored(
+        self, n_images: int, n_classes: int, side: int
+    ) -> tuple[str, tuple[int, ...]]:
         return "bool", (n_images, n_classes)
 
     def losses_of_labels(self, outputs: Tensor, labels: Tensor) -> Tensor:

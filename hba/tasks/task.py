@@ -14,7 +14,7 @@ Outputs = Any
 """What a network returns: a tensor, such as logits (B, classes), or a named tuple of
 tensors.
 """
-ImageTaskName = Literal["classification", "multi-label"]
+ImageTaskName = Literal["classification", "multi-label", "segmentation"]
 """Names of the tasks on images in files."""
 LinearLayer = Callable[[np.ndarray], Tensor]
 """Maps features (N, n) to outputs (N, classes)."""
@@ -72,17 +72,44 @@ class ImageTask(Task):
     """Whether the network answers with one class, so that there is a confusion matrix.
     """
 
+    has_masks: ClassVar[bool] = False
+    """Whether labels are masks, which move with the pixels of their images."""
+    has_linear_layer: ClassVar[bool] = True
+    """Whether a linear layer on features of images can answer."""
+
     @abstractmethod
     def has_form(self, labels: Tensor | np.ndarray) -> bool:
         """Whether labels have the number of dimensions of this task."""
 
     @abstractmethod
-    def stored(self, n_images: int, n_classes: int) -> tuple[str, tuple[int, ...]]:
-        """The data type and the shape of labels in a file."""
+    def stored(
+        self, n_images: int, n_classes: int, side: int
+    ) -> tuple[str, tuple[int, ...]]:
+        """The data type and the shape of labels in a file.
+
+        Args:
+            n_images: Number of images.
+            n_classes: Number of classes.
+            side: Of the images, in pixels.
+        """
 
     @abstractmethod
     def smoothing(self, outputs: Outputs, labels: Tensor) -> Tensor:
         """The loss of even targets minus that of the labels, for each image (B,)."""
+
+    def output_shape(self, n_images: int, n_classes: int, side: int) -> tuple[int, ...]:
+        """The shape of what a network returns.
+
+        Args:
+            n_images: Number of images.
+            n_classes: Number of classes.
+            side: Of the images, in pixels.
+        """
+        return n_images, n_classes
+
+    def thinned(self, outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs and labels of fewer places, if an image has many of them."""
+        return outputs, labels
 
     # Measuring
 
@@ -177,7 +204,6 @@ class ImageTask(Task):
 
     # A linear layer on features, which shows what pretrained weights know
 
-    @abstractmethod
     def fit_linear(
         self, features: np.ndarray, labels: Tensor, n_classes: int
     ) -> LinearLayer:
@@ -188,3 +214,4 @@ class ImageTask(Task):
             labels: Their labels.
             n_classes: Number of classes, of which some may have no image.
         """
+        raise NotImplementedError

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from hba.data.images import Images
 from hba.operations.apply import fill_for
-from hba.policy.draw import apply_operations, draw_with_trace, mean_probabilities
+from hba.policy import draw
 from hba.policy.module import GRAY
 from hba.regularization.groups import Regularization
 from hba.schedule.mixing import Mixing
@@ -192,22 +192,19 @@ class ScheduleAugmentation:
             labels: Tensor | None,
             generator: torch.Generator,
         ) -> tuple[Tensor, Tensor | None]:
-            # Images with several labels are in no class alone.
-            is_class = labels is not None and labels.ndim == 1
-            draw, _ = draw_with_trace(
+            augmented, labels, _ = draw.augment(
                 space,
                 means,
-                len(images),
+                images,
+                labels,
                 generator,
-                spread if is_spread else None,
-                labels if is_class else None,
+                fill_for(images, fill),
+                candidates=candidates,
+                spread=spread if is_spread else None,
             )
-            augmented = apply_operations(
-                space, draw, images, fill_for(images, fill), candidates
-            )
-            return augmented, labels if draw.labels is None else draw.labels
+            return augmented, labels
 
-        means = mean_probabilities(space, rows, spreads if is_spread else None)
+        means = draw.mean_probabilities(space, rows, spreads if is_spread else None)
         return [
             EpochPolicy(augment, tensors)
             for tensors in zip(means, spreads, strict=True)

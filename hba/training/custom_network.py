@@ -15,6 +15,7 @@ from torch.nn.parameter import is_lazy
 
 from hba.data.images import Images
 from hba.errors import SettingsError
+from hba.tasks import task_of
 from hba.utils.files import reason_of
 from hba.utils.seeding import default_generators
 
@@ -113,17 +114,19 @@ class CustomNetwork:
         """Try two black images in eval mode.
 
         Raises:
-            SettingsError: If that fails, or without one output per class.
+            SettingsError: If that fails, or without one output per class (of each
+                pixel, if labels are masks).
         """
         network = self.fresh(0, 0).cpu().eval()
         shape = (images.n_channels, image_size, image_size)
         try:
             with torch.no_grad(), default_generators(torch.device("cpu")):
                 answer = network(torch.zeros(2, *shape))
-            if answer.shape != (2, n_classes):
+            task = task_of(images.labels)
+            expected = task.output_shape(2, n_classes, image_size)
+            if answer.shape != expected:
                 raise ValueError(
-                    f"outputs must have the shape {(2, n_classes)}, got"
-                    f" {tuple(answer.shape)}"
+                    f"outputs must have the shape {expected}, got {tuple(answer.shape)}"
                 )
         except Exception as error:
             data_in_words = f"images of shape {shape} in {n_classes} classes"

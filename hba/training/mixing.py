@@ -7,9 +7,30 @@ Nothing is copied to the host.
 import torch
 from torch import Tensor
 
+from hba.errors import SettingsError
+from hba.policy.space import SearchSpace
 from hba.schedule.mixing import Mixing
-from hba.tasks import MixedLabels
+from hba.tasks import ImageTask, MixedLabels, Task
 from hba.utils.tensors import whole_numbers
+
+
+def check_mixing(space: SearchSpace, task: Task, owner: str) -> None:
+    """Check that a space does not mix images with masks, which cannot be mixed.
+
+    Args:
+        space: The space.
+        task: The task of the labels.
+        owner: What has the space, in the message.
+
+    Raises:
+        SettingsError: If it does.
+    """
+    if space.mixing and isinstance(task, ImageTask) and task.has_masks:
+        names = ", ".join(operation.name for operation in space.mixing)
+        raise SettingsError(
+            f"{owner} mixes images, but masks cannot be mixed; leave out {names}, or"
+            " choose another"
+        )
 
 
 def mix(

@@ -16,7 +16,12 @@ from torch import Tensor, nn
 
 import hba
 from hba.algorithms.race import Race, moved_by_lookahead
-from hba.algorithms.race_measures import calibrated, class_gaps_of, gaps_of
+from hba.algorithms.race_measures import (
+    Answers,
+    calibrated,
+    class_gaps_of,
+    gaps_of,
+)
 from hba.algorithms.race_policies import groups_of, row_of
 from hba.data import LabelledImages, SearchData
 from hba.errors import SettingsError
@@ -186,8 +191,9 @@ def test_a_move_that_exchanges_two_classes_of_many_has_a_large_gap() -> None:
     exchanged = labels.clone()
     exchanged[labels == 0] = 1
     exchanged[labels == 1] = 0
+    of_moves = logits + noise, 5.0 * F.one_hot(exchanged, 40) + noise
     kept, moved = gaps_of(
-        logits, labels, [[logits + noise], [5.0 * F.one_hot(exchanged, 40) + noise]]
+        Answers(logits, labels), [[Answers(of_move, labels)] for of_move in of_moves]
     )[:, 0].tolist()
     assert abs(kept) < 0.02
     assert moved > 0.5

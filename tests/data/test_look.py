@@ -56,7 +56,7 @@ def test_each_format_has_the_same_look(data_format: str, tmp_path: Path) -> None
     summary = look_at(data)
     assert summary.class_names == CLASSES
     assert summary.counts == (7, 7, 7, 7)
-    assert summary.noun == "classes"
+    assert summary.task.noun == "classes"
     assert (summary.n_train, summary.n_val, summary.n_test, summary.has_own_test) == (
         28,
         8,
@@ -180,7 +180,7 @@ def test_images_in_memory_have_a_look() -> None:
     summary = look(
         DataConfig(), data=SearchData("noise", ("a", "b", "c"), several, several)
     )
-    assert summary.noun == "labels"
+    assert summary.task.noun == "labels"
     assert summary.counts == (8, 8, 24)
 
 

@@ -21,6 +21,7 @@ from hba.policy_search.training_size import (
     sides_to_try,
     training_size,
 )
+from hba.tasks import Classification
 
 CPU = torch.device("cpu")
 
@@ -34,7 +35,7 @@ def look(side: int, n_images: int = 1000, *, is_grey: bool = False) -> Look:
         n_test=n_images // 5,
         has_own_test=False,
         counts=(n_images // 2, n_images // 2),
-        noun="classes",
+        task=Classification(),
         side=side,
         is_grey=is_grey,
     )

@@ -89,7 +89,7 @@ def test_a_regularizer_is_only_for_the_tasks_that_it_names() -> None:
     )
     assert "mine" not in tunable()
     assert "mine" in tunable_in(["language"])
-    with pytest.raises(SettingsError, match="classification, multi-label, language"):
+    with pytest.raises(SettingsError, match=r"classification, .*, language"):
         hba.register_regularizer(
             Regularizer("mine", (MINE,), "loss", nothing, ("lan",))
         )

@@ -2,6 +2,7 @@
 their image.
 """
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Callable
@@ -285,12 +286,35 @@ def test_a_policy_moves_masks_of_a_batch_with_their_images(interpolation: str) -
     for wrong in (masks[:4], masks[0]):
         with pytest.raises(SettingsError, match="shape"):
             policy.replay_masks(wrong, sample)
+    unknown = dataclasses.replace(STAGED["Elastic"], moves_pixels=None)
     elastic = Schedule(
-        SearchSpace((STAGED["Elastic"],), count_probabilities=(1.0,)),
-        np.array([[1.0, 0.1]]),
+        SearchSpace((unknown,), count_probabilities=(1.0,)), np.array([[1.0, 0.1]])
     )
     with pytest.raises(TypeError, match="Elastic"):
         elastic.policy(0)(images, masks=masks)
+
+
+@pytest.mark.parametrize(("name", "largest"), [("Perspective", 0.5), ("Elastic", 0.1)])
+def test_distorted_masks_of_a_batch_are_those_of_torchvision(
+    name: str, largest: float
+) -> None:
+    """Up to pixels whose source is as near to two of the image."""
+    operation = STAGED[name]
+    space = SearchSpace((operation,), count_probabilities=(1.0,))
+    policy = Schedule(space, np.array([[0.7, largest]])).policy(0, mask_fill=255)
+    masks = torch.randint(0, 20, (30, *SIZE), dtype=torch.uint8, generator=seeded(1))
+    sample = policy.draw(30, seeded(0))
+    moved = policy.replay_masks(masks, sample)
+    is_drawn = (sample.slots >= 0).any(dim=1)
+    assert 0 < is_drawn.sum() < 30
+    assert torch.equal(moved[~is_drawn], masks[~is_drawn])
+    for number in is_drawn.nonzero()[:, 0].tolist():
+        (place,) = (sample.slots[number] >= 0).nonzero()[:, 0].tolist()
+        uniforms = tuple(sample.positions[number, place].tolist())
+        step = OpSample(operation, float(sample.magnitudes[number, place]), uniforms)
+        expected = move_annotation(tv_tensors.Mask(masks[number]), [step], 255)
+        differs = moved[number] != expected.as_subclass(Tensor)
+        assert differs.float().mean() < 0.01
 
 
 def geometric_schedule(interpolation: str = "nearest") -> Schedule:

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from random_inputs import seeded
-from sklearn.metrics import accuracy_score, average_precision_score
+from sklearn.metrics import accuracy_score, average_precision_score, jaccard_score
 from torch import Tensor
 
 from hba.tasks import (
@@ -17,17 +17,26 @@ from hba.tasks import (
     ImageTask,
     MixedLabels,
     MultiLabel,
+    Segmentation,
     task_of,
 )
+from hba.tasks.segmentation import IGNORED
 
 N_CLASSES = 4
 N_IMAGES = 40
+SIDE = 6
 
 
 class Example(NamedTuple):
-    """A task with labels, and what PyTorch and scikit-learn compute for it."""
+    """A task with labels, and what PyTorch and scikit-learn compute for it.
+
+    targets: the right probability of each class, with the shape of outputs. counts: for
+    each class, whether it counts, at each place.
+    """
 
     labels: Tensor
+    targets: Tensor
+    counts: Tensor
     losses: Callable[[Tensor, Tensor], Tensor]
     error: Callable[[Tensor, Tensor], float]
     smoothed_loss: Callable[[Tensor, Tensor, float], Tensor]
@@ -48,9 +57,57 @@ def smoothed_binary(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
     return F.binary_cross_entropy_with_logits(logits, targets)
 
 
+def ones(targets: Tensor) -> Tensor:
+    return torch.ones_like(targets)
+
+
+def dice_by_hand(logits: Tensor, mask: Tensor) -> float:
+    """1 minus the mean, over the classes of a mask, of 2 |A B| / (|A| + |B|)."""
+    is_valid = mask.numpy() != IGNORED
+    coefficients = []
+    for number in np.unique(mask.numpy()[is_valid]):
+        answer = logits.softmax(0)[number].numpy()[is_valid]
+        label = (mask.numpy() == number)[is_valid]
+        both = 2 * (answer * label).sum()
+        coefficients.append(both / (answer.sum() + label.sum()))
+    return float(1 - np.mean(coefficients))
+
+
+def losses_of_masks(logits: Tensor, masks: Tensor, smoothing: float = 0.0) -> Tensor:
+    """The loss of each image, one at a time."""
+    return torch.stack(
+        [
+            F.cross_entropy(
+                of_image[None],
+                mask[None].long(),
+                ignore_index=IGNORED,
+                label_smoothing=smoothing,
+            )
+            + dice_by_hand(of_image, mask)
+            for of_image, mask in zip(logits, masks, strict=True)
+        ]
+    )
+
+
+def error_of_masks(logits: Tensor, masks: Tensor) -> float:
+    is_valid = masks != IGNORED
+    answers = logits.argmax(1)[is_valid]
+    return 1 - float(jaccard_score(masks[is_valid], answers, average="macro"))
+
+
+CLASSES = torch.arange(N_IMAGES) % N_CLASSES
+SEVERAL = torch.rand(N_IMAGES, N_CLASSES, generator=seeded(0)) < 0.4
+MASKS = torch.randint(
+    N_CLASSES, (N_IMAGES, SIDE, SIDE), generator=seeded(0), dtype=torch.uint8
+)
+MASKS[:, 0, :3] = IGNORED
+MASKS[:30] = MASKS[:30].where(MASKS[:30] != 3, 2)
+IS_CLASS = (MASKS[:, None] == torch.arange(N_CLASSES)[:, None, None]).double()
 EXAMPLES = {
     "classification": Example(
-        torch.arange(N_IMAGES) % N_CLASSES,
+        CLASSES,
+        F.one_hot(CLASSES).double(),
+        ones(F.one_hot(CLASSES).double()),
         cross_entropies,
         lambda logits, labels: 1 - accuracy_score(labels, logits.argmax(1)),
         lambda logits, labels, smoothing: F.cross_entropy(
@@ -58,10 +115,22 @@ EXAMPLES = {
         ),
     ),
     "multi-label": Example(
-        torch.rand(N_IMAGES, N_CLASSES, generator=seeded(0)) < 0.4,
+        SEVERAL,
+        SEVERAL.double(),
+        ones(SEVERAL.double()),
         binary_cross_entropies,
         lambda logits, labels: 1 - average_precision_score(labels, logits),
         smoothed_binary,
+    ),
+    "segmentation": Example(
+        MASKS,
+        IS_CLASS,
+        (MASKS != IGNORED).double()[:, None].expand_as(IS_CLASS),
+        losses_of_masks,
+        error_of_masks,
+        lambda logits, masks, smoothing: losses_of_masks(
+            logits, masks, smoothing
+        ).mean(),
     ),
 }
 
@@ -82,15 +151,15 @@ def example(name: str) -> Example:
 
 
 @pytest.fixture
-def logits() -> Tensor:
-    size = (N_IMAGES, N_CLASSES)
+def logits(task: ImageTask) -> Tensor:
+    size = task.output_shape(N_IMAGES, N_CLASSES, SIDE)
     return torch.randn(size, generator=seeded(1), dtype=torch.float64)
 
 
 def test_the_form_of_labels_chooses_the_task(task: ImageTask, example: Example) -> None:
     assert task_of(example.labels) is task
     assert task_of(example.labels.numpy()) is task
-    dtype, shape = task.stored(N_IMAGES, N_CLASSES)
+    dtype, shape = task.stored(N_IMAGES, N_CLASSES, SIDE)
     assert str(example.labels.dtype).removeprefix("torch.") == dtype
     assert example.labels.shape == shape
     mixed = MixedLabels(example.labels, example.labels, torch.tensor(0.5))
@@ -157,28 +226,39 @@ def test_doubts_are_those_of_who_guesses_and_of_who_knows(
     task: ImageTask, example: Example
 ) -> None:
     labels = example.labels
-    members = task.members(labels).bool()
-    shares = members.double().mean(1)
-    certain = 50.0 * (2 * members.T.double() - 1)
+    certain = 50.0 * (2 * example.targets - 1)
     assert float(task.doubts(certain, labels).max()) < 1e-6
-    logits = shares.log() if task.has_one_answer else shares.logit()
-    guesses = logits.expand(N_IMAGES, N_CLASSES)
+    places = [0, *range(2, example.targets.ndim)]
+    shares = example.targets.sum(places) / example.counts.sum(places)
+    logits = shares.logit() if shares.sum() > 1.001 else shares.log()
+    guesses = logits.view(-1, *[1] * (len(places) - 1)).expand_as(certain)
     doubt = task.doubts(guesses, labels).mean()
-    assert float(doubt) == pytest.approx(float(task.guessing_doubt(labels)), abs=1e-6)
+    assert float(doubt) == pytest.approx(float(task.guessing_doubt(labels)), abs=1e-3)
 
 
 def test_the_error_of_guessing_is_that_of_one_answer_for_all(
     task: ImageTask, example: Example
 ) -> None:
     labels = example.labels
-    shares = task.members(labels).double().mean(1)
-    expected = 1 - (shares.max() if task.has_one_answer else shares.mean())
-    assert float(task.guessing_error(labels)) == pytest.approx(float(expected))
+    errors = []
+    for number in range(N_CLASSES):
+        answer = torch.zeros_like(example.targets)
+        answer[:, number] = 1.0
+        errors.append(example.error(answer, labels))
+    least = min(errors)
+    if isinstance(task, MultiLabel):
+        # The average precision of equal scores is the share of positives.
+        least = 1 - float(example.targets.mean())
+    assert float(task.guessing_error(labels)) == pytest.approx(least)
 
 
 def test_classes_are_counted_kept_and_found(task: ImageTask, example: Example) -> None:
     labels = example.labels
     members = task.members(labels).bool().numpy()
+    is_shown = example.targets.flatten(2) if task.has_masks else example.targets
+    if task.has_masks:
+        is_shown = is_shown.any(dim=2)
+    assert np.array_equal(members, is_shown.bool().numpy().T)
     counts = task.counts(labels.numpy(), N_CLASSES)
     assert np.array_equal(counts, members.sum(1))
     assert task.present(labels) == [0, 1, 2, 3]
@@ -188,7 +268,34 @@ def test_classes_are_counted_kept_and_found(task: ImageTask, example: Example) -
     members_kept = task.members(torch.from_numpy(kept)).bool().numpy()
     assert np.array_equal(members_kept, members[[1, 3]][:, places])
     strata = task.strata(labels.numpy())
-    assert len(np.unique(strata)) == task.n_strata(N_CLASSES)
+    assert len(np.unique(strata)) >= task.n_strata(N_CLASSES)
+
+
+def test_images_are_divided_by_the_rarest_class_that_they_show() -> None:
+    masks = np.zeros((40, 2, 2), dtype=np.uint8)
+    masks[:, 0, 0] = 1
+    masks[10:25, 1, 1] = 2
+    masks[23:27, 0, 1] = 3
+    # Four images show class 3, too few for a stratum; 13 others show class 2.
+    strata = Segmentation().strata(masks)
+    assert len(np.unique(strata)) == 2
+    of_two = strata[10]
+    assert (strata[10:23] == of_two).all()
+    assert (np.delete(strata, range(10, 23)) != of_two).all()
+
+
+def test_parts_of_images_in_the_error_of_masks_are_jackknife_values() -> None:
+    task = Segmentation()
+    logits = torch.randn(N_IMAGES, N_CLASSES, SIDE, SIDE, generator=seeded(3))
+    statistics = task.statistics(logits, MASKS)
+    error = error_of_masks(logits, MASKS)
+    values = []
+    for left_out in range(N_IMAGES):
+        others = [number for number in range(N_IMAGES) if number != left_out]
+        error_of_others = error_of_masks(logits[others], MASKS[others])
+        values.append(N_IMAGES * error - (N_IMAGES - 1) * error_of_others)
+    expected = np.array(values) - np.mean(values) + error
+    assert task.image_errors(statistics).numpy() == pytest.approx(expected, abs=1e-4)
 
 
 def test_answers_are_the_likeliest_class_or_all_likely_labels() -> None:
@@ -202,6 +309,8 @@ def test_answers_are_the_likeliest_class_or_all_likely_labels() -> None:
 def test_a_linear_layer_separates_what_is_linear(
     task: ImageTask, example: Example
 ) -> None:
+    if not task.has_linear_layer:
+        pytest.skip("there is none for this task")
     random = np.random.default_rng(0)
     members = task.members(example.labels).numpy()
     features = 4.0 * members.T + random.normal(size=(N_IMAGES, N_CLASSES))

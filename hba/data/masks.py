@@ -1,0 +1,313 @@
+"""Images with masks: a folder with images/* and masks/*, or with train/images/*,
+train/masks/* and optionally the same of val and test.
+
+A mask has the name of its image, except for the ending, and its size. Its pixels are
+numbers of classes: grey levels, or indices of a palette. 255 is ignored, unless the
+masks have only 0 and 255, which are then the classes 0 and 1. The names of the classes
+are the lines of classes.txt, if the folder has it.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torchvision.utils import draw_segmentation_masks
+
+from hba.data.folder import files_in, subfolders
+from hba.data.labels import composed, split_called
+from hba.data.pool import N_READERS, FileItems, Pool, Source
+from hba.data.reading import (
+    Levels,
+    SkippedFile,
+    fitted_whole,
+    opened,
+    read_image,
+    upright_size,
+    whole_mask,
+)
+from hba.errors import DataError
+from hba.tasks.segmentation import IGNORED
+from hba.utils.files import read_text
+from hba.utils.text import first_of
+
+IMAGES = "images"
+MASKS = "masks"
+CLASSES_NAME = "classes.txt"
+"""The file with the names of the classes, one in each line."""
+OPACITY = 0.6
+"""Of the colors on an image, in [0, 1]."""
+LOSSY = ("JPEG", "WEBP")
+"""Formats that change the numbers in masks."""
+
+Folders = Mapping[str, tuple[Path, Path]]
+"""The folders of images and of masks, by split."""
+
+
+class Pair(NamedTuple):
+    """The files of an image and of its mask."""
+
+    image: Path
+    mask: Path
+
+
+class MaskedFiles(FileItems):
+    """Image files that are fitted as a whole, because all of their pixels count."""
+
+    def read(self, number: int, image_size: int, levels: Levels | None) -> Tensor:
+        return read_image(self.file(number), image_size, levels, fitted_whole)
+
+
+def has_masks(folder: Path) -> bool:
+    """Whether a folder holds images with masks, by the names of the folders in it."""
+    splits = (path for path in folder.glob("*") if split_called(path.name))
+    return any(
+        (place / IMAGES).is_dir() and (place / MASKS).is_dir()
+        for place in (folder, *splits)
+    )
+
+
+def masks_source(folder: Path, masks: Path | None, image_size: int) -> Source:
+    """A folder of images with masks as a source. The masks of a split are read at once,
+    and its images when they are needed.
+
+    Args:
+        folder: As the module describes it; with `masks`, a folder of images, or of such
+            folders for train, val and test.
+        masks: A folder of masks, likewise.
+        image_size: Side in pixels to which masks are fitted.
+
+    Raises:
+        DataError: For an unusable folder, and for masks that do not fit.
+    """
+    folders = _folders_of(folder, masks)
+    pairs, unused = _pairs(*folders["train"])
+    train_masks = _read_masks(pairs)
+    values = {value for mask in train_masks for value in np.unique(mask).tolist()}
+    is_binary = values == {0, IGNORED}
+    n_classes = 2 if is_binary else 1 + max(values - {IGNORED}, default=0)
+    names = _class_names(folder, n_classes)
+
+    def pool(
+        pairs: Sequence[Pair], unused: Sequence[SkippedFile], masks: list[np.ndarray]
+    ) -> Pool:
+        if is_binary:
+            masks = [(mask == IGNORED).astype(np.uint8) for mask in masks]
+        for pair, mask in zip(pairs, masks, strict=True):
+            highest = int(mask.max(initial=0, where=mask != IGNORED))
+            if highest >= len(names):
+                raise DataError(
+                    f"the mask {pair.mask} has the class {highest}, but the training"
+                    f" masks of {folder} have {len(names)} classes, from 0 on; correct"
+                    f" it, or name all classes in {folder / CLASSES_NAME}"
+                )
+        return Pool(
+            MaskedFiles.of(_root(pairs), [pair.image for pair in pairs]),
+            np.stack([whole_mask(mask, image_size, IGNORED) for mask in masks]),
+            np.arange(len(pairs)),
+            tuple(unused),
+        )
+
+    def pool_of(split: str) -> Pool:
+        pairs, unused = _pairs(*folders[split])
+        return pool(pairs, unused, _read_masks(pairs))
+
+    return Source(
+        str(folder),
+        names,
+        pool(pairs, unused, train_masks),
+        pool_of("val") if "val" in folders else None,
+        partial(pool_of, "test") if "test" in folders else None,
+        facts=(("masks of 0 and 255 have the classes 0 and 1",) if is_binary else ()),
+    )
+
+
+def _folders_of(folder: Path, masks: Path | None) -> Folders:
+    """The folders of each split. DataError without images or masks."""
+    if masks is None and not (folder / IMAGES).is_dir():
+        folders = {
+            role: (path / IMAGES, path / MASKS)
+            for path in subfolders(folder)
+            if (role := split_called(path.name))
+        }
+    else:
+        images = folder if masks is not None else folder / IMAGES
+        masks = masks or folder / MASKS
+        folders = {
+            role: (path, masks / path.name)
+            for path in subfolders(images)
+            if (role := split_called(path.name))
+        } or {"train": (images, masks)}
+    for role, places in folders.items():
+        for place in places:
+            if role not in ("train", "val", "test") or not place.is_dir():
+                raise DataError(
+                    f"{folder} must hold the folders {IMAGES} and {MASKS}, or train,"
+                    f" val and test with both; {place} is not one of them, or missing"
+                )
+    if "train" not in folders:
+        raise DataError(
+            f"{folder} must have images of a split train, got {', '.join(folders)}"
+        )
+    return folders
+
+
+def _pairs(images: Path, masks: Path) -> tuple[list[Pair], list[SkippedFile]]:
+    """The images with their masks, and files that are not images.
+
+    Raises:
+        DataError: For an image without a mask, and a mask without an image.
+    """
+    files, unused = files_in(images)
+    mask_files, other_files = files_in(masks)
+    by_name = {_name_in(masks, path): path for path in mask_files}
+    names = {_name_in(images, path): path for path in files}
+    if not names:
+        raise DataError(f"{images} holds no images; give a folder with images")
+    for missing, kind, place in (
+        (names.keys() - by_name.keys(), "mask", masks),
+        (by_name.keys() - names.keys(), "image", images),
+    ):
+        if missing:
+            shown = first_of(sorted(missing))
+            raise DataError(
+                f"every image needs a mask of its name, and every mask an image, but"
+                f" {place} has no {kind} {shown}; add or remove them"
+            )
+    pairs = [Pair(path, by_name[name]) for name, path in names.items()]
+    return pairs, [*unused, *other_files]
+
+
+def _name_in(folder: Path, path: Path) -> str:
+    """The path of a file below a folder, without its ending."""
+    return composed(path.relative_to(folder).with_suffix("").as_posix())
+
+
+def _root(pairs: Sequence[Pair]) -> Path:
+    """The folder that all images are in."""
+    return Path(os.path.commonpath([pair.image.parent for pair in pairs]))
+
+
+def _read_masks(pairs: Sequence[Pair]) -> list[np.ndarray]:
+    """The masks as they are stored, uint8 (H, W) each."""
+    with ThreadPoolExecutor(N_READERS) as threads:
+        return [*threads.map(_read_mask, pairs)]
+
+
+def _read_mask(pair: Pair) -> np.ndarray:
+    try:
+        size = upright_size(pair.image)
+        with opened(pair.mask) as mask:
+            if mask.format in LOSSY:
+                raise DataError(f"{mask.format} changes numbers of classes; use PNG")
+            return numbers_of(mask, size)
+    except DataError as error:
+        raise DataError(
+            f"cannot use the mask {pair.mask} ({error}); mend it, or remove it with"
+            " its image"
+        ) from None
+
+
+def is_mask(label: Any) -> bool:
+    """Whether the label of an image is a mask instead of a number."""
+    return isinstance(label, Image.Image) or getattr(label, "ndim", 0) >= 2
+
+
+def numbers_of(mask: Any, size: tuple[int, int]) -> np.ndarray:
+    """The class of each pixel, uint8 (H, W).
+
+    Args:
+        mask: A PIL image, or an array or a tensor (H, W) or (1, H, W).
+        size: Width and height of its image.
+
+    Raises:
+        DataError: With the reason only.
+    """
+    values = np.asarray(mask)
+    if values.ndim == 3 and values.shape[0] == 1:
+        values = values[0]
+    if values.shape[:2] != (size[1], size[0]):
+        raise DataError(
+            f"it has {values.shape[1]} x {values.shape[0]} pixels, but its image"
+            f" {size[0]} x {size[1]}"
+        )
+    if values.ndim == 3:
+        if (values[..., :3] != values[..., :1]).any():
+            raise DataError("it has colors instead of numbers of classes")
+        values = values[..., 0]
+    if values.dtype == bool:
+        return values.astype(np.uint8)
+    if values.min() < 0 or values.max() > IGNORED or (values % 1).any():
+        raise DataError(
+            f"classes must be whole numbers from 0 to {IGNORED - 1}, got"
+            f" {values.min():g} to {values.max():g}"
+        )
+    return values.astype(np.uint8)
+
+
+def _class_names(folder: Path, n_classes: int) -> tuple[str, ...]:
+    """The names of the classes, by default their numbers."""
+    path = folder / CLASSES_NAME
+    names = [str(number) for number in range(n_classes)]
+    if path.is_file():
+        try:
+            lines = read_text(path).splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"cannot read {path} ({error}); write text") from None
+        names = [composed(line.strip()) for line in lines if line.strip()]
+    if len(names) < max(2, n_classes):
+        raise DataError(
+            f"{folder} must have at least two classes, and a name for each, got"
+            f" {n_classes} in the masks and {len(names)} names"
+        )
+    return tuple(names)
+
+
+# Pictures of masks
+
+
+def colors_of(n_classes: int) -> list[tuple[int, int, int]]:
+    """The colors of the classes: those of PASCAL VOC, in which the first is black."""
+    return [
+        (_bits(number), _bits(number >> 1), _bits(number >> 2))
+        for number in range(n_classes)
+    ]
+
+
+def _bits(number: int) -> int:
+    """Every third bit of a number, the lowest as the highest bit of a byte."""
+    return sum((number >> 3 * place & 1) << 7 - place for place in range(3))
+
+
+def as_picture(mask: np.ndarray) -> Image.Image:
+    """A mask uint8 (H, W) as an image with a palette, whose pixels are its numbers."""
+    picture = Image.fromarray(mask)
+    picture.putpalette([level for color in colors_of(256) for level in color])
+    return picture
+
+
+def overlay(image: Tensor, mask: Tensor) -> Tensor:
+    """An image with its classes in colors, but for the first and for ignored pixels.
+
+    Args:
+        image: uint8 (C, H, W), C 1 or 3.
+        mask: uint8 (H, W).
+
+    Returns:
+        uint8 (3, H, W).
+    """
+    numbers = [number for number in mask.unique().tolist() if 0 < number < IGNORED]
+    image = image.expand(3, -1, -1)
+    if not numbers:
+        return image
+    planes = torch.stack([mask == number for number in numbers])
+    colors = colors_of(IGNORED)
+    return draw_segmentation_masks(
+        image, planes, alpha=OPACITY, colors=[colors[number] for number in numbers]
+    )
