@@ -260,10 +260,11 @@ def together(
     def made(of: Samples) -> Sequence[tuple[Tensor, str]]:
         images = [of.images[number] for number in chosen]
         epoch = schedule.epochs - 1
+        masks = None if of.masks is None else [of.masks[number] for number in chosen]
         return [
             copies[0]
             for copies in augmented_copies(
-                schedule, images, epoch=epoch, n_copies=1, seed=0
+                schedule, images, epoch=epoch, n_copies=1, seed=0, masks=masks
             )
         ]
 

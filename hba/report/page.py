@@ -277,6 +277,7 @@ def _policy_part(
         "class_examples": (
             list(examples.class_examples(schedule, shown, native)) if shown else []
         ),
+        "has_masks": shown is not None and shown.masks is not None,
         "class_moves": space.class_moves.sentences() if space.class_moves else [],
         "together": (
             examples.together(schedule, shown, native if is_larger else None)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from PIL import Image, PngImagePlugin
 from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
@@ -27,6 +28,8 @@ SAMPLES_NAME = "sample_images.png"
 """The file of the images as the network gets them."""
 NATIVE_NAME = "native_images.png"
 """The file of the same at their own resolution, if that is higher."""
+MASKS_TEXT = "masks"
+"""The text of a file with masks."""
 N_SAMPLES = 8
 LARGEST_NATIVE = 256
 """Largest side in pixels; larger images are resized."""
@@ -35,13 +38,14 @@ LARGEST_NATIVE = 256
 @dataclass(frozen=True)
 class Samples:
     """images: uint8 (C, H, W) each, all of one shape, C 1 or 3. class_names: one for
-    each.
+    each. masks: uint8 (H, W) each; None if labels are no masks.
 
     Images with more channels keep the first three; those with two keep the first.
     """
 
     images: tuple[Tensor, ...]
     class_names: tuple[str, ...]
+    masks: tuple[Tensor, ...] | None = None
 
     @staticmethod
     def of(data: SearchData | EvaluationData) -> "Mapping[str, Samples]":
@@ -50,36 +54,47 @@ class Samples:
         """
         images = data.train
         pool = data.train_pool
+        task = task_of(images.labels)
         chosen = chosen_of(images.labels.cpu().numpy())
         pixels, labels = next(
             images.batches(
                 torch.tensor(chosen, device=images.labels.device), len(chosen)
             )
         )
-        numbers = [
-            row.nonzero().flatten().tolist() if row.ndim else [int(row)]
-            for row in labels.cpu()
-        ]
+        labels = labels.cpu()
         names = tuple(
-            ", ".join(data.class_names[number] for number in row) for row in numbers
+            ", ".join(data.class_names[number] for number in task.present(label[None]))
+            for label in labels
         )
         n_shown = 3 if images.n_channels >= 3 else 1
-        samples = {SAMPLES_NAME: Samples(tuple(pixels[:, :n_shown].cpu()), names)}
+        masks = tuple(labels) if task.has_masks else None
+        samples = {
+            SAMPLES_NAME: Samples(tuple(pixels[:, :n_shown].cpu()), names, masks)
+        }
         # Files may have changed since they were read.
         with contextlib.suppress(DataError):
             if native := [] if pool is None else _native(images, pool, chosen):
+                side = native[0].shape[-1]
+                if task.has_masks:
+                    enlarged = F.interpolate(labels[:, None], (side, side))
+                    masks = tuple(enlarged[:, 0])
                 samples[NATIVE_NAME] = Samples(
-                    tuple(image[:n_shown] for image in native), names
+                    tuple(image[:n_shown] for image in native), names, masks
                 )
         return samples
 
     def save(self, path: Path) -> None:
-        """Write the images side by side into one PNG file, atomically; its text
-        `classes` has the names as JSON.
+        """Write the images side by side into one PNG file, atomically, and below them
+        the masks; its text `classes` has the names as JSON.
         """
         texts = PngImagePlugin.PngInfo()
         texts.add_text("classes", json.dumps(self.class_names))
-        strip = TF.to_pil_image(torch.cat(self.images, dim=2))
+        pixels = torch.cat(self.images, dim=2)
+        if self.masks is not None:
+            texts.add_text(MASKS_TEXT, "below the images")
+            planes = torch.cat(self.masks, dim=1).expand_as(pixels)
+            pixels = torch.cat([pixels, planes], dim=1)
+        strip = TF.to_pil_image(pixels)
         write_atomically(
             path, lambda file: strip.save(file, format="PNG", pnginfo=texts)
         )
@@ -89,10 +104,18 @@ class Samples:
         """Read a file that `save` wrote. Raises any exception for another file."""
         with Image.open(path) as strip:
             names = json.loads(strip.info["classes"])
+            has_masks = MASKS_TEXT in strip.info
             pixels = TF.pil_to_tensor(
                 strip.convert("L" if strip.mode == "L" else "RGB")
             )
-        return Samples(pixels.chunk(len(names), dim=2), tuple(map(str, names)))
+        columns = pixels.chunk(len(names), dim=2)
+        class_names = tuple(map(str, names))
+        if not has_masks:
+            return Samples(columns, class_names)
+        images, planes = zip(
+            *(column.chunk(2, dim=1) for column in columns), strict=True
+        )
+        return Samples(images, class_names, tuple(plane[0] for plane in planes))
 
 
 def read_samples(run: Run) -> tuple[Samples | None, Samples | None]:

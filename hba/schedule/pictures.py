@@ -17,6 +17,7 @@ from torch import Tensor
 from torchvision.transforms.v2 import functional as TF
 
 from hba.data.config import display_name
+from hba.data.masks import overlay
 from hba.data.reading import printable
 from hba.operations import Operation
 from hba.operations.apply import fill_for
@@ -31,6 +32,7 @@ from hba.schedule.summary import (
     summarize_regularizers,
     used_operations,
 )
+from hba.tasks.segmentation import IGNORED
 from hba.utils.files import write_atomically
 
 if TYPE_CHECKING:
@@ -264,18 +266,25 @@ def augmented_copies(
     epoch: int,
     n_copies: int,
     seed: int,
+    masks: Sequence[Tensor] | None = None,
 ) -> Iterator[list[tuple[Tensor, str]]]:
     """For each image, copies (C, H, W), float in [0, 1], each with its operations, one
     per line, or `unchanged`.
+
+    masks: uint8 (H, W) of each image; copies show their classes in colors.
     """
     generator = torch.Generator().manual_seed(seed)
-    policy = schedule.without_regularizers().policy(epoch)
-    for image in images:
+    policy = schedule.without_regularizers().policy(epoch, mask_fill=IGNORED)
+    for number, image in enumerate(images):
         batch = (image.float() / 255).expand(n_copies, *image.shape)
         draw = policy.draw(n_copies, generator)
         augmented = apply_operations(
             policy.space, draw, batch, fill_for(batch, schedule.fill)
         )
+        if masks is not None:
+            moved = policy.replay_masks(masks[number].expand(n_copies, -1, -1), draw)
+            pairs = zip((255 * augmented).round().byte(), moved, strict=True)
+            augmented = torch.stack([overlay(*pair) for pair in pairs]) / 255
         made_by = [
             described_draw(policy.space, draw, copy) or "unchanged"
             for copy in range(n_copies)

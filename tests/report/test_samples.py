@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from mask_folders import evaluation_data
 from PIL import Image
 
 from hba.config.evaluation import EvaluationConfig
 from hba.data import LabelledImages, SearchData
 from hba.data.load import load_evaluation_data
+from hba.report.examples import together
 from hba.report.samples import NATIVE_NAME, SAMPLES_NAME, Samples
+from hba.schedule.recipes import RECIPES
 
 
 def images_of(labels: list[int], channels: int = 3) -> LabelledImages:
@@ -67,3 +70,30 @@ def test_a_file_gives_back_every_pixel_and_every_name(
     loaded = Samples.load(tmp_path / "new" / "samples.png")
     assert torch.equal(torch.stack(loaded.images), images)
     assert loaded.class_names == samples.class_names
+
+
+def test_masks_are_kept_with_their_images(tmp_path: Path) -> None:
+    samples = Samples.of(evaluation_data())[SAMPLES_NAME]
+    assert samples.masks is not None
+    for image, mask in zip(samples.images, samples.masks, strict=True):
+        assert torch.equal(image.float().mean(0) > 100, mask == 1)
+    samples.save(tmp_path / "samples.png")
+    loaded = Samples.load(tmp_path / "samples.png")
+    assert loaded.masks is not None
+    assert torch.equal(torch.stack(loaded.masks), torch.stack(samples.masks))
+    assert torch.equal(torch.stack(loaded.images), torch.stack(samples.images))
+    assert {*samples.class_names} == {"ground, square"}
+
+
+def test_pictures_of_masks_move_with_the_images() -> None:
+    """The squares of the images are where their classes have a color."""
+    samples = Samples.of(evaluation_data())[SAMPLES_NAME]
+    schedule = RECIPES["flip"].make()
+    pictures = together(schedule, samples, None)
+    assert len(pictures) > 2
+    for _, _, picture, _ in pictures:
+        red, green, _ = picture
+        is_colored = red > green + 0.2
+        is_bright = red > 0.4
+        assert is_colored.any()
+        assert torch.equal(is_colored, is_bright)
