@@ -1,5 +1,5 @@
-"""hba train and hba predict: train a network with a policy, and classify new images
-with it.
+"""hba train and hba predict: train a network with a policy, and classify new images, or
+their pixels, with it.
 """
 
 import shlex
@@ -16,12 +16,13 @@ from hba.config.evaluation import INHERITED, EvaluationConfig
 from hba.config.presets import EVALUATION_PRESETS
 from hba.data.folder import files_in
 from hba.data.reading import SkippedFile, printable
-from hba.errors import DataError
+from hba.errors import DataError, SettingsError
 from hba.tasks import IMAGE_TASKS
 from hba.training.metrics import measure_batch_size
 from hba.training.trained_network import NETWORK_NAME
 from hba.utils.text import counted
 
+from . import masks
 from .evaluate import PrintsEvaluation
 from .help import SectionedCommand
 from .main import USER_ERROR
@@ -124,16 +125,29 @@ def train(policy: str, data: str | None, out: Path | None, **options: Any) -> No
 @click.argument(
     "images", nargs=-1, required=True, type=click.Path(path_type=Path, readable=False)
 )
+@path_option("--out", help="Folder for masks, if the network predicts them.")
 @json_option
-def predict(run: Path, images: tuple[Path, ...], as_json: bool) -> None:
+def predict(
+    run: Path, images: tuple[Path, ...], out: Path | None, as_json: bool
+) -> None:
     """Classify IMAGES, files or folders, with the network in RUN, and print the
     probabilities.
 
     RUN is the folder of `hba auto`, `hba train` or `hba evaluate --keep-network`. Files
     that cannot be read are left out and listed; if one of them is in IMAGES itself, the
     exit code is 2.
+
+    A network of masks writes one for each image into --out, as a PNG whose pixels are
+    numbers of classes, and a picture of the image with the classes in colors.
     """
     network = hba.load_network(run)
+    if network.task.has_masks:
+        masks.predict(network, images, out, as_json=as_json)
+        return
+    if out is not None:
+        raise SettingsError(
+            "--out is for masks, and this network predicts classes of images; omit it"
+        )
     folders = {path: files_in(path) for path in images if path.is_dir()}
     files = [
         file

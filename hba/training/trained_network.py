@@ -18,16 +18,24 @@ import PIL.Image
 import PIL.ImageOps
 import pydantic
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hba.config.evaluation import EvaluationConfig
 from hba.data.images import EvaluationData, checked_images
 from hba.data.loader import as_floats
-from hba.data.reading import fitted, printable, read_image
+from hba.data.reading import (
+    fitted,
+    fitted_whole,
+    printable,
+    read_image,
+    upright_size,
+    without_margins,
+)
 from hba.errors import DataError, HbaWarning, RunError, SettingsError
 from hba.preprocessing import Baseline, Preprocessing
 from hba.schedule.file import problem_of
-from hba.tasks import IMAGE_TASKS, task_of
+from hba.tasks import IMAGE_TASKS, ImageTask, task_of
 from hba.tasks.task import ImageTaskName
 from hba.training.custom_network import CustomNetwork, Given
 from hba.training.metrics import Measured, measure_batch_size
@@ -85,7 +93,8 @@ class NetworkInfo(pydantic.BaseModel, frozen=True):
 class FromPixels(nn.Module):
     """A network with its standardization.
 
-    It maps images uint8 (N, C, S, S) to logits (N, classes).
+    It maps images uint8 (N, C, S, S) to logits (N, classes), or (N, classes, S, S) for
+    masks.
     """
 
     mean: Tensor
@@ -251,7 +260,7 @@ class TrainedNetwork:
     info: NetworkInfo
     """The content of network.json."""
     module: Callable[[Tensor], Tensor]
-    """From images uint8 (N, C, S, S) to logits (N, classes)."""
+    """From images uint8 (N, C, S, S) to logits (N, classes), or (N, classes, S, S)."""
 
     def __repr__(self) -> str:
         info = self.info
@@ -261,6 +270,11 @@ class TrainedNetwork:
             f"TrainedNetwork({info.model}, {len(self.classes)} classes, {size},"
             f" {error})"
         )
+
+    @property
+    def task(self) -> ImageTask:
+        """What the network has learned."""
+        return IMAGE_TASKS[self.info.task]
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -278,19 +292,19 @@ class TrainedNetwork:
                 f"the network takes images of {self.info.channels} channels; give them"
                 " as a tensor"
             )
+        fit = fitted_whole if self.task.has_masks else fitted
+        size = self.info.image_size
         if isinstance(image, PIL.Image.Image):
-            return fitted(
-                PIL.ImageOps.exif_transpose(image),
-                self.info.image_size,
-                self.info.levels,
-            )
-        return read_image(Path(image), self.info.image_size, self.info.levels)
+            upright = PIL.ImageOps.exif_transpose(image)
+            return fit(upright, size, self.info.levels)
+        return read_image(Path(image), size, self.info.levels, fit)
 
     @torch.no_grad()
     def predict(self, images: Any) -> Tensor:
-        """Predict probabilities (N, classes) in [0, 1].
+        """Predict probabilities (N, classes) in [0, 1], or (N, classes, S, S) for
+        masks.
 
-        They sum to 1, unless images have several labels.
+        They sum to 1 over the classes, unless images have several labels.
 
         Args:
             images: An image, or a list or any iterable of images, which is read in
@@ -302,7 +316,8 @@ class TrainedNetwork:
         Raises:
             DataError: For anything else, for another size, and for unreadable files.
         """
-        size = measure_batch_size(self.info.image_size)
+        size_in_pixels = self.info.image_size
+        size = measure_batch_size(size_in_pixels)
         if isinstance(images, Tensor) or (
             isinstance(images, np.ndarray) and images.dtype.kind not in "OUS"
         ):
@@ -320,10 +335,36 @@ class TrainedNetwork:
                 ]
 
             batches = map(torch.cat, iter(read_batch, []))
-        logits = torch.cat(
-            [torch.zeros(0, len(self.classes)), *map(self.module, batches)]
-        )
-        return IMAGE_TASKS[self.info.task].probabilities(logits)
+        none = torch.zeros(self.task.output_shape(0, len(self.classes), size_in_pixels))
+        logits = torch.cat([none, *map(self.module, batches)])
+        return self.task.probabilities(logits)
+
+    def mask(self, image: str | Path | PIL.Image.Image) -> np.ndarray:
+        """Predict the class of each pixel of an image, at its own size.
+
+        Args:
+            image: A path or a PIL image.
+
+        Returns:
+            uint8 (H, W).
+
+        Raises:
+            DataError: If the image cannot be read.
+            SettingsError: For a network without masks.
+        """
+        if not self.task.has_masks:
+            raise SettingsError(
+                "this network predicts classes of images, not masks; use predict"
+            )
+        if isinstance(image, PIL.Image.Image):
+            upright = PIL.ImageOps.exif_transpose(image).size
+        else:
+            upright = upright_size(Path(image))
+        inner = without_margins(self.predict(self.read(image)), upright)
+        width, height = upright
+        enlarged = F.interpolate(inner, (height, width), mode="bilinear")
+        answers: np.ndarray = enlarged[0].argmax(0).byte().numpy()
+        return answers
 
     def _read(self, image: Any) -> Tensor:
         """One image as a batch of one."""
