@@ -76,7 +76,7 @@ def trainings_of_contest(extent: Extent, n_jobs: int) -> float:
 def hold_contest(run: AutoRun) -> None:
     """Train with each row until the best is clear, or the time is over."""
     policy = run.read_found()
-    rows = rows_of_contest(policy, run.record.extent.rows)
+    rows = _first_rows(run, policy)
     contest = Contest.begun(rows, run.folder / CONTEST_NAME)
     n_missing = len({*rows} & {*contest.missing(0)})
     share = run.record.extent.contest_share
@@ -92,6 +92,14 @@ def hold_contest(run: AutoRun) -> None:
         except TooSlow as slow:
             run.note(training_seconds=slow.seconds / share)
             n_trainings = whole
+
+
+def _first_rows(
+    run: AutoRun, found: Schedule | None, most: int | None = None
+) -> tuple[str, ...]:
+    """The rows with which the contest begins, at most those of the extent."""
+    most = run.record.extent.rows if most is None else most
+    return rows_of_contest(found, most, can_mix=not run.record.has_masks)
 
 
 def _drop_trainings(run: AutoRun) -> None:
@@ -147,7 +155,7 @@ def _train_rows(run: AutoRun, found: Schedule | None) -> None:
     trainings = _Trainings.of(run, found)
     _, held_out = trainings.images
     contest = Contest.begun(
-        rows_of_contest(found, run.record.extent.rows),
+        _first_rows(run, found),
         run.folder / CONTEST_NAME,
         has_same_images=held_out == [None],
     )
@@ -179,7 +187,10 @@ def _next_rows(run: AutoRun, contest: Contest, found: Schedule | None) -> list[s
     most = min(at_a_time, run.record.extent.changed - n_changed)
     if most <= 0 or not _has_time_for(run, most):
         return []
-    rows = contest.next_rows(lambda row: changes_of_row(row, found, contest.rows))
+    can_mix = not run.record.has_masks
+    rows = contest.next_rows(
+        lambda row: changes_of_row(row, found, contest.rows, can_mix=can_mix)
+    )
     return rows[:most]
 
 
@@ -284,7 +295,7 @@ def _leave_out_missing(run: AutoRun, contest: Contest, found: Schedule | None) -
     n_rows = next(
         n
         for n in range(len(contest.rows), 0, -1)
-        if {*rows_of_contest(found, n)} <= {*contest.rows}
+        if {*_first_rows(run, found, n)} <= {*contest.rows}
     )
     run.note(
         extent=run.record.extent._replace(rows=n_rows),

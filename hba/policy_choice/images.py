@@ -100,7 +100,8 @@ class RunImages:
 
 
 def counts_of(settings: Mapping[str, Any], data: str) -> dict[str, int]:
-    """Number of images per class, without the data's own validation or test split.
+    """Number of images per class, or of all images if labels are masks, without the
+    data's own validation or test split.
 
     Args:
         settings: Settings, of which those of the data count.
@@ -121,6 +122,9 @@ def counts_of(settings: Mapping[str, Any], data: str) -> dict[str, int]:
             " channels, use hba search"
         )
     labels = source.train.labels
-    n = len(source.class_names)
-    counts = task_of(labels).counts(labels, n)
+    task = task_of(labels)
+    if task.has_masks:
+        # How many show a class depends on the size to which masks are fitted.
+        return {"images": len(labels)}
+    counts = task.counts(labels, len(source.class_names))
     return dict(zip(source.class_names, counts.tolist(), strict=True))

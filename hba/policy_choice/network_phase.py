@@ -35,7 +35,7 @@ from hba.policy_search.timing import (
     rounds,
     share_that_fits,
 )
-from hba.policy_search.training_size import MOST_EPOCHS, MOST_FINE_TUNING
+from hba.policy_search.training_size import most_epochs
 from hba.schedule.recipes import RECIPES
 from hba.training.checkpoint import TrainCheckpoint
 from hba.utils.devices import find_device
@@ -67,7 +67,8 @@ def choose_network(run: AutoRun) -> None:
     numbers: Sequence[int] = range(len(candidates))
     outcomes = dict[int, Outcome]()
     try:
-        if not run.record.linear and networks.pretrained(candidates):
+        can_measure = not run.record.has_masks and networks.pretrained(candidates)
+        if can_measure and not run.record.linear:
             _measure_linear_layers(run)
         numbers = networks.to_train(
             candidates, run.record.linear, run.record.extent.networks
@@ -270,5 +271,8 @@ def _fitting_epochs(
     share = share_that_fits(n_trainings, seconds, left)
     if 1 / LARGEST_CHANGE < share < LARGEST_CHANGE:
         return epochs
-    longest = MOST_FINE_TUNING if candidate.settings.get("pretrained") else MOST_EPOCHS
+    settings = {**run.record.settings, **candidate.settings}
+    longest = most_epochs(
+        settings["model"], is_pretrained=bool(settings.get("pretrained"))
+    )
     return max(FEWEST_EPOCHS, min(longest, round(share * epochs)))

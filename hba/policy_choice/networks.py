@@ -112,7 +112,7 @@ def to_train(
     candidates: Sequence[Candidate], linear: Sequence[LinearResult], most: int
 ) -> list[int]:
     """Choose the candidates to train: random weights, and the pretrained ones with the
-    lowest linear errors.
+    lowest linear errors, or without any those of the largest images.
 
     Each network and size has a gentle training and a strong one, only the strong one if
     its features tell little. After the first of the best size comes the first of the
@@ -120,7 +120,7 @@ def to_train(
 
     Args:
         candidates: The networks to choose from.
-        linear: The linear layers of all pretrained ones.
+        linear: The linear layers of all pretrained ones; empty if labels are masks.
         most: How many to train.
 
     Returns:
@@ -138,10 +138,14 @@ def to_train(
             of_place.setdefault(
                 (candidate.settings["model"], candidate.settings["image_size"]), []
             ).append(number)
-    ordered = sorted(of_place, key=lambda place: results[place].error_percent)
+    if linear:
+        ordered = sorted(of_place, key=lambda place: results[place].error_percent)
+    else:
+        ordered = sorted(of_place, key=lambda place: -place[1])
     order = list[tuple[int, int, int]]()
     for rank, place in enumerate(ordered):
-        ways = of_place[place][-1:] if results[place].is_far else of_place[place]
+        is_far = bool(linear) and results[place].is_far
+        ways = of_place[place][-1:] if is_far else of_place[place]
         order += [(rank + way, way, number) for way, number in enumerate(ways)]
     return [*random, *(number for *_, number in sorted(order))][:most]
 

@@ -22,6 +22,7 @@ from hba.executors.executor import default_jobs
 from hba.models import build_model
 from hba.models.pretrained import ON_CPU, ON_GPU, usable_networks
 from hba.models.timm_networks import TIMM, Start, download_weights
+from hba.models.unet import UNET, encoder_of
 from hba.policy.space import SearchSpace
 from hba.policy_choice.extent import (
     LEAST,
@@ -197,6 +198,8 @@ def plan_run(arguments: Arguments, say: Callable[[str], None]) -> AutoRecord:
     models: tuple[str, ...] = ()
     if not arguments.wants_random_weights and arguments.network is None:
         models = pretrained_models(values, device, budget, say)
+    if summary.task.has_masks:
+        models = _unets(models, arguments)
     has_own_space = arguments.space is not None
     cost = search_cost(values, budget, n_jobs, has_own_space=has_own_space)
     extent = extent_of(budget, arguments.settings, models, cost)
@@ -241,6 +244,7 @@ def plan_run(arguments: Arguments, say: Callable[[str], None]) -> AutoRecord:
         data=values["data"],
         n_images=sizes[0].n_images,
         counts=counts,
+        has_masks=summary.task.has_masks,
         settings=settings_of_record(values, sizes),
         candidates=candidates_of(sizes),
         has_given_epochs="epochs" in values,
@@ -253,6 +257,20 @@ def plan_run(arguments: Arguments, say: Callable[[str], None]) -> AutoRecord:
         plan=(words, *summary.sentences, *lines),
         command=arguments.command,
     )
+
+
+def _unets(models: Sequence[str], arguments: Arguments) -> tuple[str, ...]:
+    """The models as encoders of U-Nets.
+
+    Raises:
+        SettingsError: Without pretrained weights, unless the network is the user's own.
+    """
+    if not models and arguments.network is None:
+        raise SettingsError(
+            "hba auto trains masks from pretrained weights; give --pretrained, or a"
+            f" model {UNET}NAME, or omit both"
+        )
+    return tuple(f"{UNET}{encoder_of(model)}" for model in models)
 
 
 def check_budget(budget: float, least_seconds: float) -> None:
@@ -382,7 +400,7 @@ def pretrained_models(
         return usable_networks(
             device.type, say, may_download=budget > SERIAL_SECONDS, seconds=seconds
         )
-    model = settings["model"]
+    model = encoder_of(settings["model"])
     if "pretrained" not in settings and model not in {*ON_CPU, *ON_GPU}:
         return ()
     if source == TIMM:
@@ -425,7 +443,8 @@ def sizes_of(
     """
     sizes = list[TrainingSize]()
     problem = list[SettingsError]()
-    if not (models and {"model", "pretrained", "freeze"} & {*settings}):
+    has_masks = request.look.task.has_masks and request.network is None
+    if not (has_masks or (models and {"model", "pretrained", "freeze"} & {*settings})):
         try:
             sizes.append(training_size(request))
         except SettingsError as error:
@@ -505,11 +524,13 @@ def settings_of_size(
     side = DataConfig.make(
         {"data": settings["data"], "image_size": settings.get("image_size")}
     ).side
+    n_classes = len(summary.class_names)
+    dtype, shape = summary.task.stored(2, n_classes, side)
     images = LabelledImages(
         torch.zeros(2, 3, side, side, dtype=torch.uint8),
-        torch.zeros(2, dtype=torch.int64),
+        torch.zeros(shape, dtype=getattr(torch, dtype)),
     )
-    CustomNetwork(network).check_takes(images, side, len(summary.class_names))
+    CustomNetwork(network).check_takes(images, side, n_classes)
     return {**settings, "model": type(network).__name__, "image_size": side}
 
 

@@ -88,7 +88,11 @@ class AutoRecord(pydantic.BaseModel, frozen=True):
     n_images: int
     """Number of images for training and validation."""
     counts: dict[str, int]
-    """Number of images of each class; empty for data in memory."""
+    """Number of images of each class, or of all if labels are masks; empty for data in
+    memory.
+    """
+    has_masks: bool = False
+    """Whether labels are masks."""
     settings: dict[str, Any]
     """Settings of the search."""
     has_given_epochs: bool

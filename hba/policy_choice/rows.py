@@ -68,7 +68,9 @@ only color has lowered the loss of the best recipe in the trainings of docs/doma
 """
 
 
-def rows_of_contest(found: Schedule | None, most: int) -> tuple[str, ...]:
+def rows_of_contest(
+    found: Schedule | None, most: int, *, can_mix: bool = True
+) -> tuple[str, ...]:
     """At most `most` names, with the search last, because the first of equal rows is
     chosen. A search that has only tested symmetries has no row.
 
@@ -79,6 +81,7 @@ def rows_of_contest(found: Schedule | None, most: int) -> tuple[str, ...]:
     Args:
         found: The policy of the search, if there is one.
         most: The largest number.
+        can_mix: Whether rows may mix images.
     """
     race = None if found is None else RaceFindings.of(found.provenance)
     if race is None or not race.symmetries:
@@ -90,7 +93,12 @@ def rows_of_contest(found: Schedule | None, most: int) -> tuple[str, ...]:
         others = [*composed[:2], *undecided, *composed[2:], *holding]
     last = (FOUND,) if has_row(found) else ()
     n_others = max(0, most - 2 - len(last))
-    rest = [name for name in dict.fromkeys(others) if name not in ALWAYS]
+    rest = [
+        name
+        for name in dict.fromkeys(others)
+        if name not in ALWAYS
+        and (can_mix or not policy_of_row(name, found).space.mixing)
+    ]
     return (NONE, RANDAUGMENT, *rest[:n_others], *last)
 
 
@@ -160,7 +168,7 @@ def policy_of_row(row: str, found: Schedule | None) -> Schedule:
 
 
 def changes_of_row(
-    row: str, found: Schedule | None, rows: Iterable[str]
+    row: str, found: Schedule | None, rows: Iterable[str], *, can_mix: bool = True
 ) -> dict[str, str]:
     """For each change that can be made to the policy of a row, in order of preference,
     the name of the row with it.
@@ -171,12 +179,15 @@ def changes_of_row(
         row: Name of the row.
         found: The policy of the search, if there is one.
         rows: Names of earlier rows.
+        can_mix: Whether a row may mix images.
     """
     policy = policy_of_row(row, found)
     used = used_operations(policy)
     names = {operation.name for operation in used}
     idle = {group for group, typical in GROUPS.items() if names & {*typical}}
     stages = {operation.stage for operation in used}
+    if not can_mix:
+        idle.add("mixing")
     # With half of the probabilities, a batch that Mixup leaves may still get CutMix.
     if stages <= {SYMMETRY} or MIXING in stages:
         idle.add(HALF)

@@ -35,11 +35,13 @@ from torch import Tensor, nn
 from hba.errors import SettingsError
 from hba.models import Start, build_model
 from hba.models.timm_networks import AND_STATISTICS
+from hba.models.unet import encoder_of
 from hba.policy_search.context import ImageSearchContext
 from hba.policy_search.trainer import graphs_for
 from hba.schedule.recipes import RECIPES
+from hba.tasks import Classification, ImageTask
 from hba.training.amp import amp_forward, enable_amp
-from hba.training.augmentation import ScheduleAugmentation
+from hba.training.augmentation import EpochPolicy, ScheduleAugmentation
 from hba.training.metrics import measure
 from hba.utils.devices import exact_device
 from hba.utils.graphs import EAGER_RUNS, StepGraphs
@@ -173,6 +175,7 @@ class StepTimer:
         n_threads: Threads of PyTorch for one training.
         settings: Given settings by name, of which fast and graph count.
         network: The user's own network, which is copied, instead of that of a rung.
+        task: The task of the labels, by default one class for each image.
     """
 
     def __init__(
@@ -183,7 +186,9 @@ class StepTimer:
         n_threads: int,
         settings: Mapping[str, Any],
         network: nn.Module | None = None,
+        task: ImageTask | None = None,
     ) -> None:
+        self.task = task or Classification()
         self.n_classes = n_classes
         self.batch_size = batch_size
         self.device = device
@@ -238,10 +243,10 @@ class StepTimer:
         images = torch.full(
             (self.batch_size, 3, rung.side, rung.side), 0.5, device=self.device
         )
-        labels = torch.zeros(self.batch_size, dtype=torch.int64, device=self.device)
-        augment = ScheduleAugmentation(RECIPES["overhead-randaugment"].make()).by_epoch(
-            1, images
-        )[0]
+        dtype, shape = self.task.stored(self.batch_size, self.n_classes, rung.side)
+        labels = torch.zeros(shape, dtype=getattr(torch, dtype), device=self.device)
+        recipe = ScheduleAugmentation(RECIPES["overhead-randaugment"].make())
+        policy = EpochPolicy.of(recipe.by_epoch(1, images)[0])
         state = {"network": network, "optimizer": optimizer}
         graphs = StepGraphs.of(
             [network], optimizer, generator, state, wanted=self.settings.get("graph")
@@ -249,9 +254,9 @@ class StepTimer:
         n_slow = 1 if graphs.recorder is None else EAGER_RUNS
 
         def step(images: Tensor) -> None:
-            nn.functional.cross_entropy(
-                forward(augment(images, generator)), labels
-            ).backward()
+            moved, targets = policy.apply(*policy.tensors, images, labels, generator)
+            assert targets is not None
+            self.task.loss(forward(moved), targets).backward()
             optimizer.step()
             optimizer.zero_grad()
 
@@ -285,7 +290,7 @@ class StepTimer:
         start = None
         if fine_tuning:
             start = Start.of(
-                rung.model, fine_tuning["pretrained"], fine_tuning["freeze"]
+                encoder_of(rung.model), fine_tuning["pretrained"], fine_tuning["freeze"]
             )
         return build_model(rung.model, self.n_classes, 0, rung.side, start)
 

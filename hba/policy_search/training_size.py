@@ -30,6 +30,7 @@ from hba.models.timm_networks import (
     only_side,
     timm_config,
 )
+from hba.models.unet import UNET, encoder_of
 from hba.policy_search.timing import Rung, StepTimer
 from hba.utils.text import counted, duration
 
@@ -47,6 +48,8 @@ ENLARGED = 2
 Their layers expect large objects, so small images are better enlarged.
 """
 FINE_TUNING_BATCH = 32
+MASKS_BATCH = 8
+"""Images of a step with masks, each of which has many pixels to learn from."""
 FINE_TUNING_DECAY = 0.05
 GENTLE_RATE = 0.0003
 """Learning rate of AdamW for images like those of the pretrained weights, with the
@@ -62,6 +65,8 @@ FEWEST_FINE_TUNING = (2, 5)
 """The fewest epochs of fine-tuning, at the smallest side and at all others."""
 MOST_FINE_TUNING = 30
 """The most epochs of fine-tuning."""
+MOST_WITH_MASKS = 100
+"""The same with masks."""
 EPOCHS_OF_FINE_PART = 6
 """Epochs of fine-tuning on a part of the images, at the smallest side."""
 FROZEN_SHARE = 1 / 3
@@ -144,6 +149,7 @@ class TrainingRequest:
             self.n_threads,
             self.settings,
             self.network,
+            self.look.task,
         )
 
 
@@ -221,8 +227,9 @@ def fine_tuning_sizes(
     Raises:
         SettingsError: If none fits.
     """
+    has_masks = request.look.task.has_masks
     batch_size = request.settings.get("batch_size") or min(
-        FINE_TUNING_BATCH, max(2, request.n_images // 3)
+        MASKS_BATCH if has_masks else FINE_TUNING_BATCH, max(2, request.n_images // 3)
     )
     timer = request.timer(batch_size)
     sizes = list[TrainingSize]()
@@ -285,7 +292,8 @@ def _attempts(model: str, request: TrainingRequest, timer: StepTimer) -> list[_A
             break
         if has_fitting and side > largest:
             break
-        bounds = EpochBounds(fewest, MOST_FINE_TUNING, EPOCHS_OF_FINE_PART)
+        most = most_epochs(model, is_pretrained=True)
+        bounds = EpochBounds(fewest, most, EPOCHS_OF_FINE_PART)
         attempt = _attempt(
             Rung(model, side), request, timer, bounds, may_be_part=not has_fitting
         )
@@ -332,6 +340,13 @@ def _attempt(
     return attempt
 
 
+def most_epochs(model: str, *, is_pretrained: bool) -> int:
+    """The most epochs of a training of a network."""
+    if not is_pretrained:
+        return MOST_EPOCHS
+    return MOST_WITH_MASKS if model.startswith(UNET) else MOST_FINE_TUNING
+
+
 def sides_to_try(model: str, largest: int) -> list[int]:
     """Sides of images for a pretrained network.
 
@@ -342,11 +357,12 @@ def sides_to_try(model: str, largest: int) -> list[int]:
         model: Name of the network.
         largest: Largest side in pixels.
     """
-    own_side = only_side(model)
+    encoder = encoder_of(model)
+    own_side = only_side(encoder)
     if own_side is not None:
         return [own_side]
     sides = [side for side in PRETRAINED_SIDES if side <= largest]
-    return [*dict.fromkeys([*sides, int(timm_config(model).input_size[-1])])]
+    return [*dict.fromkeys([*sides, int(timm_config(encoder).input_size[-1])])]
 
 
 def ways_to_fine_tune(
@@ -361,7 +377,7 @@ def ways_to_fine_tune(
         batch_size: Images of a step.
         settings: Given settings by name.
     """
-    has_batch_norm, n_groups = layout_of(model)
+    has_batch_norm, n_groups = layout_of(encoder_of(model))
     of_rate = math.sqrt(batch_size / FINE_TUNING_BATCH) * (
         1.0 if has_batch_norm else WITHOUT_BATCH_NORM
     )
@@ -516,7 +532,7 @@ def _reasons(
     if "epochs" not in settings:
         most = (
             ", the most"
-            if epochs == (MOST_FINE_TUNING if is_pretrained else MOST_EPOCHS)
+            if epochs == most_epochs(chosen.model, is_pretrained=is_pretrained)
             else ""
         )
         few = (
