@@ -83,6 +83,7 @@ VALUES: Mapping[str, tuple[str, Complete | None]] = types.MappingProxyType(
         "data_root": ("FOLDER", complete(paths="dir")),
         "init_from": ("SCHEDULE", SCHEDULE),
         "masks": ("DIR", complete(paths="dir")),
+        "group": ("PATTERN", None),
         "classes": ("FILE", complete(shipped_class_lists(), "file")),
         "val_batch_size": ("INT", complete(("half",))),
         "tune": ("NAMES", None),

@@ -73,6 +73,7 @@ NEUTRAL: Settings = MappingProxyType(
         "freeze": "none",
         "standardize_by": None,
         "masks": None,
+        "group": None,
         "path_column": None,
         "label_column": None,
         "label_separator": None,

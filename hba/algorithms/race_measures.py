@@ -11,13 +11,14 @@ from torch import Tensor, nn
 
 from hba.algorithms.problem import ImageProblem
 from hba.algorithms.race_findings import is_symmetry
+from hba.data.groups import folds_of
 from hba.operations import Operation
 from hba.policy.class_moves import NO_CLASS, ClassMoves
 from hba.policy.space import SearchSpace
 from hba.tasks import task_of
 from hba.tasks.task import ImageTask
 from hba.training.metrics import logits_of
-from hba.utils.seeding import generator_for
+from hba.utils.seeding import derived_seed, generator_for
 
 TEMPERATURES = torch.logspace(-3, 3, 61, base=2.0)
 """Factors of logits that calibration tries."""
@@ -102,14 +103,21 @@ def validated(problem: ImageProblem, network: nn.Module) -> tuple[Tensor, Tensor
 
 def held_out(problem: ImageProblem) -> Tensor:
     """Indices of the training images that the first leg holds out, of each class
-    HELD_OUT_SHARE, ascending.
+    HELD_OUT_SHARE, ascending; of images in groups, about as many, of whole groups.
     """
     labels = problem.data.train.labels.cpu()
+    groups = problem.data.train.groups
+    strata_of_labels = task_of(labels).strata(labels.numpy())
+    if groups is not None:
+        n_folds = round(1 / HELD_OUT_SHARE)
+        seed = derived_seed(problem.config.seed, "groups held out") % 2**32
+        folds = folds_of(strata_of_labels, groups.numpy(), n_folds, seed)
+        return torch.from_numpy(folds[0]).sort().values
     generator = generator_for(
         problem.config.seed, "images held out", torch.device("cpu")
     )
     order = torch.randperm(len(labels), generator=generator)
-    strata = torch.from_numpy(task_of(labels).strata(labels.numpy()))[order]
+    strata = torch.from_numpy(strata_of_labels)[order]
     parts = [order[strata == stratum] for stratum in strata.unique()]
     chosen = [part[: int(HELD_OUT_SHARE * len(part))] for part in parts]
     return torch.cat(chosen).sort().values

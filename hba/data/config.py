@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -45,6 +46,14 @@ def _check_levels(levels: Levels) -> Levels:
             " becomes white"
         )
     return levels
+
+
+def _check_pattern(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise SettingsError(f"must be a regular expression ({error})") from None
+    return pattern
 
 
 TwoLevels = Annotated[
@@ -109,6 +118,13 @@ class DataConfig(Settings):
     """Number of validation images. For searches only."""
     split_seed: Seed = 0
     """Seed that decides which images go into which split."""
+    group: Annotated[
+        Annotated[str, AfterValidator(_check_pattern)] | None,
+        DefaultText("none, every image alone"),
+    ] = None
+    """Regular expression of the part of a path that images of one patient, video or
+    scene share, such as "patient_[0-9]+". Splits keep them together.
+    """
     data_root: str = "data"
     """Folder of torchvision's dataset files."""
     download: bool = False

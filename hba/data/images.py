@@ -45,6 +45,8 @@ class Images(Protocol):
     """
     left_out: tuple[SkippedFile, ...]
     """Files that could not be read."""
+    groups: Tensor | None
+    """The number of each image's group, int64 (N,), on the CPU; None without groups."""
 
     @property
     def image_size(self) -> int: ...
@@ -117,6 +119,8 @@ class LabelledImages(Images):
     """
     left_out: tuple[SkippedFile, ...] = ()
     """Files that could not be read."""
+    groups: Tensor | None = None
+    """The number of each image's group, int64 (N,), which splits keep together."""
 
     def __post_init__(self) -> None:
         images = checked_images(self.images)
@@ -138,7 +142,7 @@ class LabelledImages(Images):
 
     def to(self, device: torch.device) -> "LabelledImages":
         return LabelledImages(
-            self.images.to(device), self.labels.to(device), self.left_out
+            self.images.to(device), self.labels.to(device), self.left_out, self.groups
         )
 
     def read(self, parts: Sequence[Tensor]) -> Generator[Batch]:

@@ -28,6 +28,7 @@ from hba.data.config import (
     resolved_data,
 )
 from hba.data.folder import folder_source
+from hba.data.groups import groups_by_name
 from hba.data.images import (
     EvaluationData,
     Images,
@@ -135,6 +136,11 @@ def find_source(config: DataConfig) -> Source:
     source = readers[source_format]().map(
         lambda pool: configured(pool, skip_broken, config.stored_size, config.levels)
     )
+    if config.group is not None:
+        pattern = config.group
+        source = source.map(
+            lambda pool: replace(pool, groups=groups_by_name(pool, pattern))
+        )
     return source if config.classes is None else keep_classes(source, config.classes)
 
 

@@ -178,6 +178,8 @@ class StreamedImages(Images):
     """Number of processes that read ahead; 0 reads in this one."""
     left_out: tuple[SkippedFile, ...] = ()
     """Broken images, which `of` has omitted; one that breaks later raises DataError."""
+    groups: Tensor | None = None
+    """See Images."""
 
     @staticmethod
     def of(
@@ -196,7 +198,11 @@ class StreamedImages(Images):
         chosen = pool.without(broken)
         n_workers = default_workers() if workers is None else workers
         return StreamedImages(
-            chosen, torch.from_numpy(chosen.labels), n_workers, tuple(broken.values())
+            chosen,
+            torch.from_numpy(chosen.labels),
+            n_workers,
+            tuple(broken.values()),
+            None if chosen.groups is None else torch.from_numpy(chosen.groups),
         )
 
     @property

@@ -189,6 +189,8 @@ class Pool(Dataset[ReadPart]):
     """
     levels: Levels | None = None
     """See reading.py."""
+    groups: np.ndarray | None = None
+    """The number of each image's group, which splits keep together, int64 (N,)."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -209,7 +211,13 @@ class Pool(Dataset[ReadPart]):
         return images, broken
 
     def take(self, indices: np.ndarray) -> "Pool":
-        return replace(self, labels=self.labels[indices], numbers=self.numbers[indices])
+        groups = None if self.groups is None else self.groups[indices]
+        return replace(
+            self,
+            labels=self.labels[indices],
+            numbers=self.numbers[indices],
+            groups=groups,
+        )
 
     def keep(self, classes: Sequence[int]) -> "Pool":
         """Keep only these classes, ascending, renumbered from 0.
@@ -327,10 +335,12 @@ class Pool(Dataset[ReadPart]):
         for start, batch, lost in self.read_parts(on_read):
             images[start : start + len(batch)] = batch
             broken |= lost
-        labels = torch.from_numpy(self.without(broken).labels)
+        kept = self.without(broken)
         if broken:
             images = images[np.setdiff1d(np.arange(len(self)), list(broken))]
-        return LabelledImages(images, labels, tuple(broken.values()))
+        groups = None if kept.groups is None else torch.from_numpy(kept.groups)
+        labels = torch.from_numpy(kept.labels)
+        return LabelledImages(images, labels, tuple(broken.values()), groups)
 
     def find_broken(self, on_read: OnRead | None = None) -> dict[int, SkippedFile]:
         """The unreadable images by index.

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hba.data.groups import taken_with_groups
 from hba.data.labels import composed
 from hba.data.pool import Pool, Source
 from hba.errors import DataError
@@ -48,7 +49,7 @@ def split(
     """Split a source: test first, then validation, then training.
 
     Splits have the shares of the classes, or are random if images have several labels.
-    Only the seed decides the test split.
+    Groups of images stay in one split. Only the seed decides the test split.
 
     Args:
         source: The images.
@@ -146,14 +147,17 @@ def _take(
         raise DataError(
             f"{name}_size must lie between {fewest}, and {largest}, got {size}"
         )
-    rng = np.random.default_rng(seed)
-    shares = _shares(counts, counts - keep, size)
-    chosen = np.concatenate(
-        [
-            rng.permutation(np.flatnonzero(strata == number))[:share]
-            for number, share in zip(numbers, shares, strict=True)
-        ]
-    )
+    if keep and pool.groups is not None:
+        chosen = taken_with_groups(strata, pool.groups, size, seed, name)
+    else:
+        rng = np.random.default_rng(seed)
+        shares = _shares(counts, counts - keep, size)
+        chosen = np.concatenate(
+            [
+                rng.permutation(np.flatnonzero(strata == number))[:share]
+                for number, share in zip(numbers, shares, strict=True)
+            ]
+        )
     if task.is_empty(pool.labels[chosen]):
         raise DataError(
             f"no image drawn for {name} has a label: choose a larger split, or another"

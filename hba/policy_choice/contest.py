@@ -24,7 +24,6 @@ kind go back to Maron and Moore (1994), "Hoeffding races".
 
 import contextlib
 import json
-import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +35,7 @@ from torch import Tensor
 
 from hba.algorithms.race_measures import calibrated
 from hba.config.evaluation import EvaluationConfig
+from hba.data.groups import folds_of
 from hba.data.images import EvaluationData, LabelledImages, SearchData
 from hba.errors import DataError, DivergedError, RunError
 from hba.executors.executor import Executor
@@ -309,15 +309,14 @@ def contest_data(
     """All labelled images, and for each seed in turn the indices of those that it holds
     out.
 
-    Each seed holds out another one of N_FOLDS parts, stratified by class. Of images
+    Each seed holds out another one of N_FOLDS parts, stratified by class, in which
+    groups stay together. Of images
     with validation images of their own, these alone are divided, into N_VAL_FOLDS
     parts, because they may be of other kinds, and a part of them is in the training, as
     in the test. If the test does not train on them, all are held out for all seeds:
     they become the `test` images of the result. Raises DataError for images that are
     streamed.
     """
-    from sklearn.model_selection import KFold, StratifiedKFold
-
     train = data.train
     val = data.val
     if not (isinstance(train, LabelledImages) and isinstance(val, LabelledImages)):
@@ -330,18 +329,19 @@ def contest_data(
     images = LabelledImages(
         torch.cat([train.images, val.images]), torch.cat([train.labels, val.labels])
     )
-    first = len(train) if data.has_own_val else 0
-    labels = images.labels[first:].numpy()
-    strata = task_of(labels).strata(labels)
-    counts = np.bincount(strata)
-    most = int(counts.max())
-    splitter = KFold if len(counts) == 1 or most < 2 else StratifiedKFold
-    with warnings.catch_warnings():
-        # Classes may have fewer images than there are folds.
-        warnings.simplefilter("ignore", UserWarning)
-        n_folds = max(2, min(N_VAL_FOLDS if data.has_own_val else N_FOLDS, most))
-        parts = splitter(n_folds, shuffle=True, random_state=0).split(strata, strata)
-        folds = [first + torch.from_numpy(held_out) for _, held_out in parts]
+    divided = val if data.has_own_val else images
+    groups = val.groups
+    if not data.has_own_val and train.groups is not None and groups is not None:
+        groups = torch.cat([train.groups, groups])
+    labels = divided.labels.numpy()
+    parts = folds_of(
+        task_of(labels).strata(labels),
+        None if groups is None else groups.numpy(),
+        N_VAL_FOLDS if data.has_own_val else N_FOLDS,
+        seed=0,
+    )
+    first = len(images) - len(divided)
+    folds = [first + torch.from_numpy(part) for part in parts]
     return EvaluationData(data.name, data.class_names, images, images), folds
 
 

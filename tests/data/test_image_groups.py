@@ -1,0 +1,122 @@
+"""Groups of images stay in one split, in one fold of a contest, and in one part of the
+test of symmetries.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from mask_folders import squares, write_pair
+from PIL import Image
+from sklearn.model_selection import StratifiedKFold
+
+from hba.algorithms.race_measures import held_out
+from hba.data.config import DataConfig
+from hba.data.groups import folds_of
+from hba.data.images import LabelledImages
+from hba.data.load import load_evaluation_data, load_search_data
+from hba.errors import DataError, SettingsError
+from hba.policy_choice.contest import contest_data
+
+PATTERN = "patient_[0-9]+"
+N_PATIENTS = 12
+N_OF_PATIENT = 5
+
+
+@pytest.fixture(scope="module")
+def animals(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two classes of images, whose level is the number of their patient."""
+    folder = tmp_path_factory.mktemp("groups") / "animals"
+    for patient in range(N_PATIENTS):
+        for number in range(N_OF_PATIENT):
+            name = f"patient_{patient}_{number}.png"
+            path = folder / ("cat", "dog")[(patient + number) % 2] / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("L", (8, 8), patient).save(path)
+    return folder
+
+
+def config(data: Path, **settings: Any) -> DataConfig:
+    values = {"data": str(data), "image_size": 8, "group": PATTERN, **settings}
+    return DataConfig.make(values)
+
+
+def patients(images: Any) -> set[int]:
+    assert isinstance(images, LabelledImages)
+    return {*images.images[:, 0, 0, 0].tolist()}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_splits_share_no_patient(animals: Path, seed: int) -> None:
+    settings = config(animals, split_seed=seed)
+    searched = load_search_data(settings)
+    tested = load_evaluation_data(settings)
+    parts = [
+        patients(part) for part in (searched.train, searched.val, tested.test.opened())
+    ]
+    assert sum(map(len, parts)) == len(set.union(*parts)) == N_PATIENTS
+    n_images = N_PATIENTS * N_OF_PATIENT
+    for part in parts[1:]:
+        assert len(part) * N_OF_PATIENT == pytest.approx(n_images / 5, abs=5)
+    without = load_search_data(settings.model_copy(update={"group": None}))
+    assert patients(without.train) & patients(without.val)
+
+
+def test_folds_of_a_contest_share_no_patient(animals: Path) -> None:
+    data, folds = contest_data(load_search_data(config(animals)))
+    assert isinstance(data.train, LabelledImages)
+    levels = data.train.images[:, 0, 0, 0]
+    seen = [{*levels[fold].tolist()} for fold in folds if fold is not None]
+    assert sum(map(len, seen)) == len(set.union(*seen))
+    assert len(seen) > 2
+
+
+def test_images_held_out_for_symmetries_are_of_patients_of_their_own(
+    animals: Path,
+) -> None:
+    data = load_search_data(config(animals))
+    problem: Any = type("Problem", (), {"data": data, "config": None})()
+    problem.config = type("Config", (), {"seed": 3})()
+    places = held_out(problem)
+    is_held = torch.zeros(len(data.train), dtype=torch.bool)
+    is_held[places] = True
+    assert isinstance(data.train, LabelledImages)
+    levels = data.train.images[:, 0, 0, 0]
+    assert not {*levels[is_held].tolist()} & {*levels[~is_held].tolist()}
+    assert 0 < is_held.float().mean() < 0.5
+
+
+def test_masks_have_groups_too(tmp_path: Path) -> None:
+    images, masks = squares(24)
+    for number, (image, mask) in enumerate(zip(images, masks, strict=True)):
+        pixels = np.full((16, 16, 3), number // 4, dtype=np.uint8)
+        pixels[0, 0] = image[:, 0, 0]
+        write_pair(tmp_path, f"patient_{number // 4}_{number}", pixels, mask.numpy())
+    data = load_search_data(config(tmp_path, image_size=16))
+    of_parts = [
+        {*part.images[:, 0, 5, 5].tolist()}
+        for part in (data.train, data.val)
+        if isinstance(part, LabelledImages)
+    ]
+    assert not of_parts[0] & of_parts[1]
+
+
+def test_folds_without_groups_are_those_of_scikit_learn() -> None:
+    strata = np.arange(60) % 3
+    splitter = StratifiedKFold(5, shuffle=True, random_state=7)
+    expected = [part for _, part in splitter.split(strata, strata)]
+    for part, other in zip(folds_of(strata, None, 5, 7), expected, strict=True):
+        assert np.array_equal(part, other)
+
+
+def test_what_has_no_groups_is_refused(animals: Path) -> None:
+    with pytest.raises(DataError, match="every image"):
+        load_search_data(config(animals, group="child_[0-9]+"))
+    with pytest.raises(DataError, match="one group"):
+        load_search_data(config(animals, group="patient"))
+    with pytest.raises(SettingsError, match="regular expression"):
+        config(animals, group="(")
+    with pytest.raises(SettingsError, match="group"):
+        load_search_data(config(Path("digits"), image_size=None))
