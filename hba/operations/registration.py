@@ -5,17 +5,13 @@ them from a Python file.
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
-import sys
-import traceback
 from pathlib import Path
-
-import cloudpickle
 
 from hba.errors import SettingsError
 from hba.operations.operation import MIXING, Operation
 from hba.operations.stages import STAGED
 from hba.operations.table import OPERATIONS
+from hba.utils.python_files import error_in_words, load_python_file
 from hba.utils.text import unknown
 
 TRIED_SHAPE = (2, 3, 32, 32)
@@ -127,7 +123,8 @@ def _try_out(operation: Operation) -> None:
             result = operation(images_before, magnitudes)
         except Exception as error:  # A user's function may raise anything.
             raise SettingsError(
-                f"{operation.name} fails on images {TRIED_SHAPE}: {_in_words(error)}"
+                f"{operation.name} fails on images {TRIED_SHAPE}:"
+                f" {error_in_words(error)}"
             ) from None
         is_alike = isinstance(result, torch.Tensor) and (
             result.shape,
@@ -160,32 +157,4 @@ def load_operations_file(path: Path) -> None:
     """Run a Python file that calls hba.register_operation. Raises SettingsError if it
     is missing or fails.
     """
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if not path.is_file() or spec is None or spec.loader is None:
-        raise SettingsError(
-            f"an operations file must be a Python file ending .py, got {path}"
-        )
-    module = importlib.util.module_from_spec(spec)
-    # Pickling finds a function by the name of its module. An existing module of this
-    # name is kept.
-    sys.modules.setdefault(path.stem, module)
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        if sys.modules.get(path.stem) is module:
-            del sys.modules[path.stem]
-        lines = [
-            frame.lineno
-            for frame in traceback.extract_tb(error.__traceback__)
-            if Path(frame.filename) == path
-        ]
-        raise SettingsError(
-            f"{path} failed:"
-            f" {_in_words(error)}{f' (line {lines[-1]})' if lines else ''}"
-        ) from None
-    # Other processes cannot import it.
-    cloudpickle.register_pickle_by_value(module)
-
-
-def _in_words(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    load_python_file(path, "an operations file")
