@@ -27,6 +27,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
                 " with it."
             ),
         ),
+        "contest": (
+            "contest.contest",
+            "Find the best augmentation for a training of your own, and test it.",
+        ),
         "search": ("search.search", "Find an augmentation schedule for DATA."),
         "evaluate": (
             "evaluate.evaluate",

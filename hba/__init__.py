@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         importers as importers,
         models as models,
         operations as operations,
+        own_training as own_training,
         policy as policy,
         policy_choice as policy_choice,
         policy_evaluation as policy_evaluation,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         Operation as Operation,
         register_operation as register_operation,
     )
+    from hba.own_training import ContestResult as ContestResult, contest as contest
     from hba.policy.module import Policy as Policy
     from hba.policy.space import SearchSpace as SearchSpace
     from hba.policy.spaces import SPACES as SPACES, search_space as search_space
@@ -102,6 +104,7 @@ _NAMES = {
     "hba.hypernet": ("HyperNetwork",),
     "hba.importers": ("import_policy",),
     "hba.operations": ("OPERATIONS", "Operation", "register_operation"),
+    "hba.own_training": ("ContestResult", "contest"),
     "hba.policy.module": ("Policy",),
     "hba.policy.space": ("SearchSpace",),
     "hba.policy.spaces": ("SPACES", "search_space"),

@@ -432,3 +432,12 @@ def test_the_snippets_of_lightning_follow_the_steps_also_when_a_training_resumes
     ]:
         checkpoint = fit(steps, 0, None, **settings)
         fit(steps, steps * 9 // 10, checkpoint, **settings)
+
+
+@pytest.mark.slow
+def test_the_detector_of_the_example_learns_from_the_policy_s_boxes() -> None:
+    example = runpy.run_path(str(EXAMPLES / "own_training" / "detection.py"))
+    transform = hba.load_policy("overhead").transform()
+    scores = example["train"](transform, 0, 1.0)
+    assert len(scores) == 24
+    assert np.mean(scores) > 0.5

@@ -22,7 +22,7 @@ LINE = (
     ("executors",),
     ("algorithms",),
     ("results",),
-    ("policy_search", "policy_evaluation"),
+    ("policy_search", "policy_evaluation", "own_training"),
     ("policy_choice",),
     ("text",),
     ("report",),

@@ -3,10 +3,8 @@
 import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markupsafe import Markup
 
@@ -15,8 +13,11 @@ from hba.data.config import display_name
 from hba.data.images import EvaluationData, SearchData
 from hba.data.labels import error_in_words
 from hba.errors import HbaWarning
+from hba.own_training.ledger import LEDGER_NAME
 from hba.report import dots, examples, figures, findings
+from hba.report.contest_page import contest_page
 from hba.report.samples import Samples, read_samples
+from hba.report.templates import SIGNS, style, template_of
 from hba.results import tables
 from hba.results.answer import answer, words_of
 from hba.results.auto_answer import auto_answer
@@ -37,29 +38,21 @@ from hba.utils.devices import VERSION
 from hba.utils.files import reason_of, run_of, write_text
 from hba.utils.text import count_of, counted, duration, first_of, number_of
 
-if TYPE_CHECKING:
-    from jinja2 import Template
-
 REPORT_NAME = "report.html"
-SIGNS = {
-    "better": "✓",
-    "no difference shown": "≈",
-    "worse": "✗",
-    "not compared yet": "?",
-}
-"""Sign of each kind of answer, in addition to its colour."""
 
 
 def write_report(run: str | Path) -> Path:
-    """Write report.html into the folder of a search, an evaluation or `hba auto`, from
-    its files; return its path.
+    """Write report.html into the folder of a search, an evaluation, `hba auto` or a
+    contest, from its files; return its path.
 
     The page is a single file and needs no network. Raises RunError if the folder
     contains no run, if its files are broken, or if the page cannot be written;
     ScheduleError for a schedule that breaks the format.
     """
-    path = run_of(run) / REPORT_NAME
-    write_text(path, page_of(Run.read(run)))
+    folder = run_of(run)
+    path = folder / REPORT_NAME
+    is_contest = (folder / LEDGER_NAME).exists()
+    write_text(path, contest_page(folder) if is_contest else page_of(Run.read(run)))
     return path
 
 
@@ -94,25 +87,6 @@ def report_at_the_end(
         return None
 
 
-@cache
-def _template() -> "Template":
-    """The template of a page, which takes long to compile."""
-    # Importing it takes a while.
-    import jinja2
-
-    environment = jinja2.Environment(
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["picture"] = figures.picture
-    environment.tests["pixelated"] = figures.is_pixelated
-    return environment.from_string(
-        files("hba.report").joinpath("report.html.j2").read_text("utf-8")
-    )
-
-
 def page_of(run: Run) -> str:
     kind, sentences, details = _answer(run)
     samples, native = read_samples(run)
@@ -121,7 +95,7 @@ def page_of(run: Run) -> str:
     results = run.results
     origin = {} if search is None else search.schedule.provenance
     race = RaceFindings.of(origin)
-    page = _template().render(
+    page = template_of("report.html.j2").render(
         run=run,
         title=_title(run),
         kind=kind,
@@ -146,7 +120,7 @@ def page_of(run: Run) -> str:
         has_legs=bool(leg_ends(origin)),
         commands=list(_commands(run)),
         made=list(_made(run)),
-        style=files("hba.report").joinpath("page.css").read_text("utf-8"),
+        style=style(),
         version=VERSION,
     )
     # File names may contain bytes that are no text, which the page shows as \udcff.
