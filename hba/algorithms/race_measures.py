@@ -111,6 +111,8 @@ def held_out(problem: ImageProblem) -> Tensor:
     if groups is not None:
         n_folds = round(1 / HELD_OUT_SHARE)
         seed = derived_seed(problem.config.seed, "groups held out") % 2**32
+        if len(groups.unique()) < 2:
+            return torch.zeros(0, dtype=torch.int64)
         folds = folds_of(strata_of_labels, groups.numpy(), n_folds, seed)
         return torch.from_numpy(folds[0]).sort().values
     generator = generator_for(
@@ -208,18 +210,17 @@ def gaps_of(unmoved: Answers, moved: Sequence[Sequence[Answers]]) -> Tensor:
     before = task.doubts(*unmoved)
     learned = learned_share(task, before, labels)
     rows = before.new_zeros(0, 2)
-    members = task.members(labels)
+    classes_before = task.class_doubts(*unmoved)
     for of_moves in moved:
         after = torch.stack([task.doubts(*of_move) for of_move in of_moves])
         cost = (after.mean(dim=0) - before) / learned
-        of_classes = [
-            cost[of_class.bool()]
-            for of_class in members
-            if of_class.sum() >= FEWEST_OF_CLASS
-        ]
+        of_classes = torch.stack([task.class_doubts(*of_move) for of_move in of_moves])
+        costs = (of_classes.mean(dim=0) - classes_before) / learned
+        by_class = [column[~column.isnan()] for column in costs.T]
         clear = [
             of_class.mean() - CLEARLY * of_class.std() / len(of_class) ** 0.5
-            for of_class in of_classes
+            for of_class in by_class
+            if len(of_class) >= FEWEST_OF_CLASS
         ]
         gap = torch.stack([cost.mean(), *clear]).max()
         error = cost.std() / len(cost) ** 0.5

@@ -39,7 +39,11 @@ def groups_by_name(pool: Pool, pattern: str) -> np.ndarray:
             f"group {pattern!r} must be found in the path of every image, but is not in"
             f" {first_of(missing)}"
         )
-    names = [match[1 if match.re.groups else 0] for match in found if match is not None]
+    names = [
+        next((part for part in match.groups() if part is not None), match[0])
+        for match in found
+        if match is not None
+    ]
     return np.unique(names, return_inverse=True)[1].astype(np.int64)
 
 
@@ -84,7 +88,7 @@ def taken_with_groups(
     Args:
         strata: The stratum of each image (N,).
         groups: The group of each image (N,).
-        size: How many to take, at most about half of them.
+        size: How many to take.
         seed: Decides which images are taken.
         name: Of the split, for messages.
 
@@ -99,9 +103,12 @@ def taken_with_groups(
         raise DataError(
             f"all images for {name} and others are in one group; choose another --group"
         )
-    taken = folds_of(strata, groups, max(2, round(len(strata) / size)), seed)[0]
-    is_taken = np.zeros(len(strata), dtype=bool)
-    is_taken[taken] = True
+    n_images = len(strata)
+    is_most = 2 * size > n_images
+    smaller = n_images - size if is_most else size
+    part = folds_of(strata, groups, max(2, round(n_images / max(1, smaller))), seed)[0]
+    is_taken = np.full(n_images, is_most)
+    is_taken[part] = not is_most
     if {*strata[is_taken]} != {*strata[~is_taken]}:
         raise DataError(
             f"the {n_groups} groups cannot be divided so that {name} and the others"

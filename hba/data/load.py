@@ -55,7 +55,7 @@ them.
 """
 READ_SETTINGS = ("data", "image_size", "train_size", "val_size", "split_seed")
 """Fields of DataConfig that apply to a torch Dataset; the others are about files."""
-IDLE = ("train_size", "val_size", "stream", "workers")
+IDLE = ("train_size", "val_size", "stream", "workers", "group")
 """Fields of DataConfig that have no effect on prepared images."""
 
 
@@ -387,6 +387,8 @@ def dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Sou
             "the test dataset",
         )
     n_classes = max(map(_n_classes, labels))
+    if task_of(labels[0]).has_masks and n_classes < 2:
+        raise DataError("masks must have at least two classes, numbers from 0 on")
     is_named = (
         training.names is not None
         and len(training.names) >= n_classes

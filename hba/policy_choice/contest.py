@@ -334,6 +334,11 @@ def contest_data(
     if not data.has_own_val and train.groups is not None and groups is not None:
         groups = torch.cat([train.groups, groups])
     labels = divided.labels.numpy()
+    if groups is not None and len(groups.unique()) < 2:
+        raise DataError(
+            "a contest holds out some of the groups of the images, but there is only"
+            " one; choose another --group"
+        )
     parts = folds_of(
         task_of(labels).strata(labels),
         None if groups is None else groups.numpy(),

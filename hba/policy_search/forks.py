@@ -89,6 +89,7 @@ class ForkingTrainer(SearchTrainer):
             replace(context, problem=without_images, images_seen=None),
             data.name,
             data.class_names,
+            data.train.groups,
         )
         # Objects that cannot be sent raise an error before the training.
         packed(self.value)
@@ -135,11 +136,11 @@ def prepared(value: Any, tensors: Tensors) -> tuple[ImageSearchContext, bytes]:
     """In another process, return the search with its images on the device, and its
     pickled state.
     """
-    context, name, class_names, device, state = value
+    context, name, class_names, groups, device, state = value
     images, labels, val_images, val_labels = (
         tensor.to(find_device(device)) for tensor in tensors
     )
-    train = LabelledImages(images, labels)
+    train = LabelledImages(images, labels, groups=groups)
     val = LabelledImages(val_images, val_labels)
     return (
         replace(

@@ -106,6 +106,14 @@ class Segmentation(ImageTask):
         certainties = self.probabilities(outputs).gather(1, classes)[:, 0]
         return _mean_of_pixels(1 - certainties, is_valid)
 
+    def class_doubts(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """The mean doubt about the pixels of a class: small classes count as well."""
+        probabilities = self.probabilities(outputs)
+        numbers = torch.arange(outputs.shape[1], device=outputs.device)
+        is_class = labels[:, None] == numbers[:, None, None]
+        doubts = ((1 - probabilities) * is_class).sum(dim=(2, 3))
+        return doubts / is_class.sum(dim=(2, 3))
+
     def guessing_doubt(self, labels: Tensor) -> Tensor:
         return 1 - _shares(labels).square().sum()
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from hba.tasks.mixed_labels import MixedLabels, mean_over_labels
@@ -149,6 +150,14 @@ class ImageTask(Task):
     @abstractmethod
     def doubts(self, outputs: Outputs, labels: Tensor) -> Tensor:
         """The distance of probabilities and labels of each image (N,), in [0, 1]."""
+
+    def class_doubts(self, outputs: Outputs, labels: Tensor) -> Tensor:
+        """The doubt of each image about each of its classes, (N, classes), NaN for
+        other classes.
+        """
+        doubts = self.doubts(outputs, labels)
+        is_member = self.members(labels).T.bool()
+        return torch.where(is_member, doubts[:, None], torch.nan)
 
     @abstractmethod
     def guessing_doubt(self, labels: Tensor) -> Tensor:

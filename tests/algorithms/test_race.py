@@ -200,6 +200,22 @@ def test_a_move_that_exchanges_two_classes_of_many_has_a_large_gap() -> None:
     assert int((exchanged != labels).sum()) == 20
 
 
+def test_a_move_that_exchanges_two_small_classes_of_masks_has_a_large_gap() -> None:
+    masks = torch.zeros(20, 32, 32, dtype=torch.uint8)
+    masks[:, 16:] = 1
+    masks[:, 4:7, 2:5] = 2
+    masks[:, 4:7, 27:30] = 3
+    flipped = masks.flip(2)
+    logits = 8.0 * F.one_hot(masks.long(), 4).permute(0, 3, 1, 2)
+    # The network tells the small classes by their side.
+    kept, exchanged = gaps_of(
+        Answers(logits, masks),
+        [[Answers(logits.flip(3), flipped)], [Answers(logits, flipped)]],
+    )[:, 0].tolist()
+    assert abs(kept) < 0.02
+    assert exchanged > 0.5
+
+
 def logits_for(labels: Tensor, n_classes: int) -> Tensor:
     """Logits of a network that is sure of these labels."""
     return 5.0 * F.one_hot(labels, n_classes)

@@ -2,6 +2,7 @@
 test of symmetries.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from mask_folders import squares, write_pair
 from PIL import Image
 from sklearn.model_selection import StratifiedKFold
 
+import hba
 from hba.algorithms.race_measures import held_out
 from hba.data.config import DataConfig
 from hba.data.groups import folds_of
 from hba.data.images import LabelledImages
-from hba.data.load import load_evaluation_data, load_search_data
+from hba.data.load import load_evaluation_data, load_search_data, prepare
 from hba.errors import DataError, SettingsError
 from hba.policy_choice.contest import contest_data
 
@@ -88,6 +90,34 @@ def test_images_held_out_for_symmetries_are_of_patients_of_their_own(
     assert 0 < is_held.float().mean() < 0.5
 
 
+def test_half_or_more_of_the_images_may_be_taken(animals: Path) -> None:
+    data = load_search_data(config(animals, val_size=35))
+    assert len(data.val) == pytest.approx(35, abs=5)
+    assert not patients(data.train) & patients(data.val)
+
+
+@pytest.mark.parametrize("pattern", ["patient_([0-9]+)", "(patient_[0-9]+)|(video)"])
+def test_a_part_of_the_pattern_tells_the_group(animals: Path, pattern: str) -> None:
+    data = load_search_data(config(animals, group=pattern))
+    assert not patients(data.train) & patients(data.val)
+
+
+def test_a_search_with_forks_side_by_side_keeps_groups(animals: Path) -> None:
+    result = hba.search(
+        str(animals),
+        group=PATTERN,
+        image_size=8,
+        model="wrn-10-1",
+        operations=["HorizontalFlip", "Brightness"],
+        space="full",
+        epochs=3,
+        batch_size=8,
+        jobs=2,
+        device="cpu",
+    )
+    assert result.finished
+
+
 def test_masks_have_groups_too(tmp_path: Path) -> None:
     images, masks = squares(24)
     for number, (image, mask) in enumerate(zip(images, masks, strict=True)):
@@ -116,6 +146,19 @@ def test_what_has_no_groups_is_refused(animals: Path) -> None:
         load_search_data(config(animals, group="child_[0-9]+"))
     with pytest.raises(DataError, match="one group"):
         load_search_data(config(animals, group="patient"))
+    with pytest.raises(SettingsError, match="group"):
+        prepare(animals, animals.parent / "prepared", image_size=8, group=PATTERN)
+
+
+def test_a_contest_needs_two_groups(animals: Path) -> None:
+    data = load_search_data(config(animals))
+    alone: dict[str, Any] = {
+        name: replace(part, groups=torch.zeros(len(part), dtype=torch.int64))
+        for name, part in (("train", data.train), ("val", data.val))
+        if isinstance(part, LabelledImages)
+    }
+    with pytest.raises(DataError, match="only one"):
+        contest_data(replace(data, **alone))
     with pytest.raises(SettingsError, match="regular expression"):
         config(animals, group="(")
     with pytest.raises(SettingsError, match="group"):
