@@ -44,6 +44,14 @@ def predict(
     if out is None:
         raise SettingsError("the network predicts masks; give a folder for them: --out")
     targets = _targets(images)
+    inputs = {file.resolve() for file in targets}
+    for target in targets.values():
+        written = (out / target).resolve()
+        if inputs & {written, written.with_suffix(PICTURE_ENDING)}:
+            raise SettingsError(
+                f"the masks would replace images, such as {written}; choose another"
+                " --out"
+            )
     shares: dict[Path, np.ndarray] = {}
     left_out: list[SkippedFile] = []
     for file, target in targets.items():

@@ -27,19 +27,18 @@ from hba.data.images import (
 )
 from hba.data.labels import class_name, split_role
 from hba.data.leakage import ImageHash, hash_of_pixels
-from hba.data.masks import is_mask, numbers_of
+from hba.data.masks import BLACK_AND_WHITE, fitted_masks, is_mask, numbers_of
 from hba.data.pool import Items, Part, Pool, Source, source_of
 from hba.data.reading import (
     Levels,
     fitted,
     fitted_whole,
     is_deep,
+    resized_mask,
     to_8_bits,
-    whole_mask,
 )
 from hba.errors import DataError
 from hba.tasks import task_of
-from hba.tasks.segmentation import IGNORED
 from hba.utils.files import reason_of
 from hba.utils.settings import whole_number
 
@@ -355,6 +354,7 @@ def from_dataset(
         raise DataError(f"data must be {rule}, got {type(dataset).__name__}; {remedy}")
     images: list[Tensor] = []
     labels: list[Any] = []
+    values = set[int]()
     for number in range(len(dataset)):
         try:
             image, label = dataset[number]
@@ -362,7 +362,8 @@ def from_dataset(
                 upright = picture(image)
                 images.append(fitted_whole(upright, image_size))
                 mask = numbers_of(label, upright.size)
-                labels.append(whole_mask(mask, image_size, IGNORED))
+                values.update(np.unique(mask).tolist())
+                labels.append(resized_mask(mask, image_size))
             else:
                 images.append(fitted(picture(image), image_size))
                 labels.append(whole_number("the label", label))
@@ -378,7 +379,8 @@ def from_dataset(
     if len(are_masks) > 1:
         raise DataError("all labels must be masks, or none")
     if are_masks == {True}:
-        return LabelledImages(torch.stack(images), torch.from_numpy(np.stack(labels)))
+        masks = fitted_masks(labels, image_size, values == BLACK_AND_WHITE)
+        return LabelledImages(torch.stack(images), torch.from_numpy(masks))
     if min(labels) < 0:
         raise DataError(f"labels must be whole numbers from 0, got {min(labels)}")
     return LabelledImages(torch.stack(images), torch.tensor(labels))

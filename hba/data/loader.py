@@ -173,7 +173,7 @@ class StreamedImages(Images):
     pool: Pool = field(repr=False)
     """The images."""
     labels: Tensor = field(repr=False)
-    """int64 (N,) or bool (N, classes)."""
+    """As in LabelledImages."""
     workers: int
     """Number of processes that read ahead; 0 reads in this one."""
     left_out: tuple[SkippedFile, ...] = ()

@@ -7,8 +7,7 @@ masks have only 0 and 255, which are then the classes 0 and 1. The names of the 
 are the lines of classes.txt, if the folder has it.
 """
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -29,6 +28,7 @@ from hba.data.reading import (
     fitted_whole,
     opened,
     read_image,
+    resized_mask,
     upright_size,
     whole_mask,
 )
@@ -41,6 +41,9 @@ IMAGES = "images"
 MASKS = "masks"
 CLASSES_NAME = "classes.txt"
 """The file with the names of the classes, one in each line."""
+WHITE = 255
+BLACK_AND_WHITE = {0, WHITE}
+"""The numbers of masks that are black and white pictures."""
 OPACITY = 0.6
 """Of the colors on an image, in [0, 1]."""
 LOSSY = ("JPEG", "WEBP")
@@ -88,35 +91,33 @@ def masks_source(folder: Path, masks: Path | None, image_size: int) -> Source:
     """
     folders = _folders_of(folder, masks)
     pairs, unused = _pairs(*folders["train"])
-    train_masks = _read_masks(pairs)
-    values = {value for mask in train_masks for value in np.unique(mask).tolist()}
-    is_binary = values == {0, IGNORED}
-    n_classes = 2 if is_binary else 1 + max(values - {IGNORED}, default=0)
-    names = _class_names(folder, n_classes)
+    train_masks = _read_masks(pairs, image_size)
+    values = set[int]().union(*(mask.values for mask in train_masks))
+    is_binary = values == BLACK_AND_WHITE
+    names = _class_names(folder, n_classes_of(values))
 
     def pool(
-        pairs: Sequence[Pair], unused: Sequence[SkippedFile], masks: list[np.ndarray]
+        pairs: Sequence[Pair], unused: Sequence[SkippedFile], masks: Sequence[_Mask]
     ) -> Pool:
-        if is_binary:
-            masks = [(mask == IGNORED).astype(np.uint8) for mask in masks]
+        highest = WHITE if is_binary else len(names) - 1
         for pair, mask in zip(pairs, masks, strict=True):
-            highest = int(mask.max(initial=0, where=mask != IGNORED))
-            if highest >= len(names):
+            allowed = BLACK_AND_WHITE if is_binary else {*range(len(names)), IGNORED}
+            if wrong := mask.values - allowed:
                 raise DataError(
-                    f"the mask {pair.mask} has the class {highest}, but the training"
-                    f" masks of {folder} have {len(names)} classes, from 0 on; correct"
+                    f"the mask {pair.mask} has the number {max(wrong)}, but the classes"
+                    f" of the training masks of {folder} go up to {highest}; correct"
                     f" it, or name all classes in {folder / CLASSES_NAME}"
                 )
         return Pool(
-            MaskedFiles.of(_root(pairs), [pair.image for pair in pairs]),
-            np.stack([whole_mask(mask, image_size, IGNORED) for mask in masks]),
+            MaskedFiles.of(folder, [pair.image for pair in pairs]),
+            fitted_masks([mask.pixels for mask in masks], image_size, is_binary),
             np.arange(len(pairs)),
             tuple(unused),
         )
 
     def pool_of(split: str) -> Pool:
         pairs, unused = _pairs(*folders[split])
-        return pool(pairs, unused, _read_masks(pairs))
+        return pool(pairs, unused, _read_masks(pairs, image_size))
 
     return Source(
         str(folder),
@@ -126,6 +127,26 @@ def masks_source(folder: Path, masks: Path | None, image_size: int) -> Source:
         partial(pool_of, "test") if "test" in folders else None,
         facts=(("masks of 0 and 255 have the classes 0 and 1",) if is_binary else ()),
     )
+
+
+def n_classes_of(values: Set[int]) -> int:
+    """The number of classes of training masks with these numbers."""
+    if values == BLACK_AND_WHITE:
+        return 2
+    return 1 + max(values - {IGNORED}, default=0)
+
+
+def fitted_masks(masks: Sequence[np.ndarray], side: int, is_binary: bool) -> np.ndarray:
+    """Masks as labels, uint8 (N, side, side).
+
+    Args:
+        masks: As resized_mask returns them.
+        side: In pixels.
+        is_binary: Whether 255 is the class 1.
+    """
+    if is_binary:
+        masks = [(mask == WHITE).astype(np.uint8) for mask in masks]
+    return np.stack([whole_mask(mask, side, IGNORED) for mask in masks])
 
 
 def _folders_of(folder: Path, masks: Path | None) -> Folders:
@@ -166,8 +187,8 @@ def _pairs(images: Path, masks: Path) -> tuple[list[Pair], list[SkippedFile]]:
     """
     files, unused = files_in(images)
     mask_files, other_files = files_in(masks)
-    by_name = {_name_in(masks, path): path for path in mask_files}
-    names = {_name_in(images, path): path for path in files}
+    by_name = _by_name(masks, mask_files)
+    names = _by_name(images, files)
     if not names:
         raise DataError(f"{images} holds no images; give a folder with images")
     for missing, kind, place in (
@@ -184,34 +205,47 @@ def _pairs(images: Path, masks: Path) -> tuple[list[Pair], list[SkippedFile]]:
     return pairs, [*unused, *other_files]
 
 
-def _name_in(folder: Path, path: Path) -> str:
-    """The path of a file below a folder, without its ending."""
-    return composed(path.relative_to(folder).with_suffix("").as_posix())
+def _by_name(folder: Path, paths: Sequence[Path]) -> dict[str, Path]:
+    """The files by their path below a folder, without the ending. DataError for two of
+    one name.
+    """
+    by_name: dict[str, Path] = {}
+    for path in paths:
+        name = composed(path.relative_to(folder).with_suffix("").as_posix())
+        if name in by_name:
+            raise DataError(
+                f"{path} and {by_name[name]} have one name, so it is not clear which"
+                " belong together; rename one"
+            )
+        by_name[name] = path
+    return by_name
 
 
-def _root(pairs: Sequence[Pair]) -> Path:
-    """The folder that all images are in."""
-    return Path(os.path.commonpath([pair.image.parent for pair in pairs]))
+class _Mask(NamedTuple):
+    """A mask after its longer side was resized, and all numbers that it had before."""
+
+    pixels: np.ndarray
+    values: set[int]
 
 
-def _read_masks(pairs: Sequence[Pair]) -> list[np.ndarray]:
-    """The masks as they are stored, uint8 (H, W) each."""
+def _read_masks(pairs: Sequence[Pair], image_size: int) -> list[_Mask]:
     with ThreadPoolExecutor(N_READERS) as threads:
-        return [*threads.map(_read_mask, pairs)]
+        return [*threads.map(partial(_read_mask, image_size=image_size), pairs)]
 
 
-def _read_mask(pair: Pair) -> np.ndarray:
+def _read_mask(pair: Pair, image_size: int) -> _Mask:
     try:
         size = upright_size(pair.image)
         with opened(pair.mask) as mask:
             if mask.format in LOSSY:
                 raise DataError(f"{mask.format} changes numbers of classes; use PNG")
-            return numbers_of(mask, size)
+            numbers = numbers_of(mask, size)
     except DataError as error:
         raise DataError(
             f"cannot use the mask {pair.mask} ({error}); mend it, or remove it with"
             " its image"
         ) from None
+    return _Mask(resized_mask(numbers, image_size), {*np.unique(numbers).tolist()})
 
 
 def is_mask(label: Any) -> bool:
@@ -238,7 +272,9 @@ def numbers_of(mask: Any, size: tuple[int, int]) -> np.ndarray:
             f" {size[0]} x {size[1]}"
         )
     if values.ndim == 3:
-        if (values[..., :3] != values[..., :1]).any():
+        # The last of two or four channels says what is transparent.
+        n_colors = values.shape[2] - (values.shape[2] in (2, 4))
+        if (values[..., :n_colors] != values[..., :1]).any():
             raise DataError("it has colors instead of numbers of classes")
         values = values[..., 0]
     if values.dtype == bool:

@@ -312,19 +312,23 @@ def fitted_whole(
     return TF.pad(pixels, margins_of(height, width, image_size))
 
 
+def resized_mask(mask: np.ndarray, side: int) -> np.ndarray:
+    """A mask uint8 (H, W), whose longer side is resized; the nearest pixel is taken."""
+    height, width = whole_size((mask.shape[1], mask.shape[0]), side)
+    nearest = Image.fromarray(mask).resize((width, height), Image.Resampling.NEAREST)
+    return np.asarray(nearest)
+
+
 def whole_mask(mask: np.ndarray, side: int, fill: int) -> np.ndarray:
-    """A mask uint8 (H, W), fitted like its image, uint8 (side, side).
+    """A mask that is resized like its image, uint8 (side, side).
 
     Args:
-        mask: The mask; the nearest pixel is taken.
+        mask: The mask, as resized_mask returns it.
         side: Of the result, in pixels.
         fill: The value of pixels outside of the mask.
     """
-    height, width = whole_size((mask.shape[1], mask.shape[0]), side)
-    nearest = Image.fromarray(mask).resize((width, height), Image.Resampling.NEAREST)
-    left, top, right, bottom = margins_of(height, width, side)
-    margins = ((top, bottom), (left, right))
-    return np.pad(np.asarray(nearest), margins, constant_values=fill)
+    left, top, right, bottom = margins_of(len(mask), mask.shape[1], side)
+    return np.pad(mask, ((top, bottom), (left, right)), constant_values=fill)
 
 
 def whole_size(size: tuple[int, int], side: int) -> tuple[int, int]:

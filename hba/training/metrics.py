@@ -14,7 +14,9 @@ from hba.utils.graphs import EAGER, StepGraphs
 
 MEASURE_BATCH_SIZE = 500
 PIXELS_PER_BATCH = 500 * 64**2
-"""Limit of a batch of larger images, which still has at least 100 images."""
+"""Limit of a batch of larger images, which still has at least FEWEST_OF_BATCH images.
+"""
+FEWEST_OF_BATCH = 100
 
 Function = Callable[[Tensor], Tensor]
 
@@ -97,13 +99,15 @@ class Measured:
     """
 
 
-def measure_batch_size(image_size: int) -> int:
+def measure_batch_size(image_size: int, *, has_masks: bool = False) -> int:
     """Number of images that are measured together.
 
     Args:
         image_size: Their side in pixels.
+        has_masks: Whether outputs are as large as images, so that few fit into memory.
     """
-    return min(MEASURE_BATCH_SIZE, max(100, PIXELS_PER_BATCH // image_size**2))
+    fewest = 1 if has_masks else FEWEST_OF_BATCH
+    return min(MEASURE_BATCH_SIZE, max(fewest, PIXELS_PER_BATCH // image_size**2))
 
 
 @torch.no_grad()
@@ -126,7 +130,8 @@ def logits_of(
     """
     was_training = network.training
     network.eval()
-    batch_size = measure_batch_size(data.image_size)
+    has_masks = task_of(data.labels).has_masks
+    batch_size = measure_batch_size(data.image_size, has_masks=has_masks)
     if places is None:
         batches = data.once(batch_size)
     else:
@@ -164,7 +169,8 @@ def totals(
     loss_sum = torch.zeros((), device=data.device)
     task = task_of(data.labels)
     statistics: list[Tensor] = []
-    for images, labels in data.once(measure_batch_size(data.image_size)):
+    batch_size = measure_batch_size(data.image_size, has_masks=task.has_masks)
+    for images, labels in data.once(batch_size):
         logits = graphs.run(
             "measure", lambda images: predict(prepare(as_floats(images))), images
         )

@@ -15,7 +15,8 @@ from hba.utils.tensors import whole_numbers
 
 
 def check_mixing(space: SearchSpace, task: Task, owner: str) -> None:
-    """Check that a space does not mix images with masks, which cannot be mixed.
+    """Check that all operations of a space can be applied to images with masks, which
+    move with the pixels and cannot be mixed.
 
     Args:
         space: The space.
@@ -30,6 +31,12 @@ def check_mixing(space: SearchSpace, task: Task, owner: str) -> None:
         raise SettingsError(
             f"{owner} mixes images, but masks cannot be mixed; leave out {names}, or"
             " choose another"
+        )
+    unknown = [row.name for row in space.on_images if row.moves_pixels is None]
+    if unknown and isinstance(task, ImageTask) and task.has_masks:
+        raise SettingsError(
+            f"{unknown[0]} must say whether it moves pixels, because masks move with"
+            " them; give it moves_pixels"
         )
 
 

@@ -317,7 +317,7 @@ class TrainedNetwork:
             DataError: For anything else, for another size, and for unreadable files.
         """
         size_in_pixels = self.info.image_size
-        size = measure_batch_size(size_in_pixels)
+        size = measure_batch_size(size_in_pixels, has_masks=self.task.has_masks)
         if isinstance(images, Tensor) or (
             isinstance(images, np.ndarray) and images.dtype.kind not in "OUS"
         ):

@@ -91,6 +91,14 @@ def test_predict_needs_a_folder_for_masks(trained: Path, tmp_path: Path) -> None
     assert "--out" in refusal_of("predict", str(trained / "run"), image)
 
 
+def test_predict_does_not_replace_images(trained: Path, tmp_path: Path) -> None:
+    write_wide_image(tmp_path / "wide.png")
+    before = (tmp_path / "wide.png").read_bytes()
+    arguments = ["predict", str(trained / "run"), str(tmp_path / "wide.png")]
+    assert "replace" in refusal_of(*arguments, "--out", str(tmp_path))
+    assert (tmp_path / "wide.png").read_bytes() == before
+
+
 def test_the_page_of_a_run_shows_masks(trained: Path) -> None:
     page = (trained / "run" / "report.html").read_text(encoding="utf-8")
     assert "moved masks" in page

@@ -166,7 +166,24 @@ def test_a_class_that_training_masks_lack_is_refused(tmp_path: Path) -> None:
     write_folder(tmp_path / "test", seed=1)
     path = tmp_path / "test" / "masks" / "003.png"
     Image.fromarray(np.full((SIDE, SIDE), 7, dtype=np.uint8)).save(path)
-    with pytest.raises(DataError, match="class 7"):
+    with pytest.raises(DataError, match="number 7"):
+        loaded(tmp_path)
+
+
+def test_black_and_white_masks_among_numbers_are_refused(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        write_folder(tmp_path / split)
+    for path in (tmp_path / "train" / "masks").iterdir():
+        Image.fromarray(255 * np.asarray(Image.open(path))).save(path)
+    with pytest.raises(DataError, match="number 1"):
+        labels_of(loaded(tmp_path))
+
+
+def test_two_images_of_one_name_are_refused(tmp_path: Path) -> None:
+    write_folder(tmp_path)
+    with Image.open(tmp_path / "images" / "003.png") as image:
+        image.save(tmp_path / "images" / "003.bmp")
+    with pytest.raises(DataError, match="one name"):
         loaded(tmp_path)
 
 
@@ -208,6 +225,9 @@ def test_a_dataset_of_images_and_masks_is_read_like_a_folder(tmp_path: Path) -> 
     for number, (image, mask) in enumerate(pairs):
         assert torch.equal(images.images[number], TF.pil_to_tensor(image))
         assert torch.equal(images.labels[number], TF.pil_to_tensor(mask)[0])
+    white = [(image, 255 * np.asarray(mask)) for image, mask in pairs]
+    of_white = from_dataset(white, image_size=SIDE)
+    assert torch.equal(of_white.labels, images.labels)
     small = [(image, np.zeros((3, 3), dtype=np.uint8)) for image, _ in pairs]
     with pytest.raises(DataError, match="3 x 3"):
         from_dataset(small, image_size=SIDE)
