@@ -1,5 +1,6 @@
 """hba contest: finds the best augmentation for a training of your own."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,9 @@ def contest(
     Ctrl-C keeps the trainings that have ended, and --resume continues.
     """
     train = _function(training)
-    name = Path(training.partition(":")[0]).stem
+    name = Path(training.rpartition(":")[0]).stem
     with run_folder(out, name, resume=options["resume"]) as folder:
+        say(f"Folder: {folder}")
         hba.contest(
             train,
             None if policies is None else words(policies),
@@ -103,6 +105,8 @@ def _function(training: str) -> Any:
             f"give a file and its function, such as my_training.py:train, got"
             f" {training}"
         )
+    # It may import the files beside it, as when Python runs it.
+    sys.path.append(str(Path(file).resolve().parent))
     module = load_python_file(Path(file), "the file of a training")
     function = getattr(module, name, None)
     if not callable(function):

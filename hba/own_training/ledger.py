@@ -46,6 +46,8 @@ class Ledger(pydantic.BaseModel, frozen=True):
     trainings: tuple[Training, ...] = ()
     spent: float = 0.0
     """Seconds of all calls so far."""
+    n_policies: int | None = None
+    """How many policies are in the race, once it is decided."""
     chosen: str | None = None
     """Name of the chosen policy, once it is decided."""
 
@@ -61,6 +63,10 @@ class Ledger(pydantic.BaseModel, frozen=True):
             None,
         )
 
+    def has_all(self, policies: Iterable[str], seed: int) -> bool:
+        """Whether whole trainings of these policies and this seed have all ended."""
+        return all(self.find(policy, seed, 1.0) for policy in policies)
+
     def scores(self, policy: str, seeds: Iterable[int], effort: float) -> np.ndarray:
         """Scores (seeds, examples) of the seeds whose trainings have ended."""
         trainings = (self.find(policy, seed, effort) for seed in seeds)
@@ -75,8 +81,7 @@ class Ledger(pydantic.BaseModel, frozen=True):
         return [
             seed
             for seed in sorted(seeds)
-            if seed >= FIRST_TEST_SEED
-            and all(self.find(name, seed, 1.0) for name in names)
+            if seed >= FIRST_TEST_SEED and self.has_all(names, seed)
         ]
 
     @property

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 import numpy as np
+from torch import Tensor
 
 from hba.errors import HbaError, RunError, SettingsError
 from hba.executors.executor import Executor, OnStep, Shared
@@ -31,6 +32,7 @@ from hba.schedule.schedule import Schedule
 from hba.training.augmentation import ScheduleAugmentation
 from hba.utils.files import reason_of, run_lock
 from hba.utils.processes import end_if_importing_main
+from hba.utils.python_files import error_in_words
 from hba.utils.text import counted, duration, unknown
 
 Train = Callable[[Any, int, float], Any]
@@ -117,7 +119,12 @@ def contest(
         run.choose()
         result = run.test()
     result.policy.save(folder / POLICY_NAME)
-    export(result.policy, "torchvision", folder / PIPELINE_NAME, mask_fill=mask_fill)
+    try:
+        path = folder / PIPELINE_NAME
+        export(result.policy, "torchvision", path, mask_fill=mask_fill)
+    except SettingsError as error:
+        # An operation of the user's own has no file for other libraries.
+        say(f"No {PIPELINE_NAME}: {error}")
     write_report(folder)
     return result
 
@@ -146,7 +153,13 @@ def named_policies(
                     f"{name} mixes images, which a transform of single images cannot;"
                     " leave it out, or use policy.without(...)"
                 )
-        return {**{name: RECIPES[name].make() for name in REFERENCES}, **given}
+        references = {name: RECIPES[name].make() for name in REFERENCES}
+        for name in references.keys() & given.keys():
+            if _definition(given[name]) != _definition(references[name]):
+                raise SettingsError(
+                    f"{name} is the name of a reference; give your policy another one"
+                )
+        return {**references, **given}
     for name in symmetries:
         if name not in SYMMETRIES:
             raise SettingsError(unknown("symmetry", name, SYMMETRIES))
@@ -167,6 +180,11 @@ def named_policies(
     return {**{name: named[name] for name in REFERENCES}, **composed}
 
 
+def _definition(policy: Schedule) -> str:
+    """A string that is equal for policies that do the same."""
+    return ScheduleAugmentation(policy).definition
+
+
 def _begun(
     folder: Path,
     policies: Mapping[str, Schedule],
@@ -180,10 +198,7 @@ def _begun(
         SettingsError: If a resumed contest would have other policies.
         RunError: If there is a contest that is not to be resumed.
     """
-    definitions = {
-        name: ScheduleAugmentation(policy).definition
-        for name, policy in policies.items()
-    }
+    definitions = {name: _definition(policy) for name, policy in policies.items()}
     if not (folder / LEDGER_NAME).exists():
         return Ledger(definitions=definitions, budget_seconds=budget_seconds)
     if not resume:
@@ -222,20 +237,29 @@ def _train(
     transform = task.schedule.transform(mask_fill=mask_fill)
     where = f"train(<{task.policy}>, {task.seed}, {task.effort:.3g})"
     try:
-        scores = np.atleast_1d(np.asarray(train(transform, task.seed, task.effort)))
-        values = [float(score) for score in scores.reshape(len(scores))]
+        returned = train(transform, task.seed, task.effort)
     except HbaError:
         raise
+    except Exception as error:
+        raise RunError(f"{where} failed: {error_in_words(error)}") from error
+    try:
+        values = _as_floats(returned)
     except (TypeError, ValueError) as error:
         raise RunError(
             f"{where} must return a number, or one for each validation example:"
             f" {reason_of(error)}"
         ) from error
-    except Exception as error:
-        raise RunError(f"{where} failed: {reason_of(error)}") from error
     if not values or not all(map(math.isfinite, values)):
         raise RunError(f"{where} must return finite scores, got {values[:3]}")
     return values, monotonic() - began
+
+
+def _as_floats(scores: Any) -> list[float]:
+    """A number, or several in a list, an array or a tensor, as a list."""
+    if isinstance(scores, Tensor):
+        scores = scores.detach().flatten().tolist()
+    numbers = scores if isinstance(scores, Sequence) else np.atleast_1d(scores)
+    return [float(number) for number in numbers]
 
 
 @dataclass
@@ -275,7 +299,9 @@ class _Run:
         left = [*self.policies]
         # The references tell how many policies there is time for.
         self.train(left[: len(REFERENCES)], [0], race.EFFORTS[0])
-        left = left[: self.n_policies_in_time()]
+        if self.ledger.n_policies is None:
+            self.note(n_policies=self.n_policies_in_time())
+        left = left[: self.ledger.n_policies]
         sizes = race.sizes_of_rounds(len(left))
         for effort, size in zip(race.EFFORTS, sizes, strict=True):
             left = left[:size]
@@ -283,7 +309,9 @@ class _Run:
             scores = {name: self.ledger.scores(name, [0], effort) for name in left}
             left = race.ranked(scores)
         seeds = [0]
-        while len(seeds) < race.MOST_SEEDS_OF_RACE and self.has_time_for(len(left)):
+        while len(seeds) < race.MOST_SEEDS_OF_RACE and (
+            self.ledger.has_all(left, len(seeds)) or self.has_time_for(len(left))
+        ):
             seeds.append(len(seeds))
             self.train(left, seeds[-1:], 1.0)
         scores = {name: self.ledger.scores(name, seeds, 1.0) for name in left}
@@ -301,9 +329,11 @@ class _Run:
 
         def needed(n_policies: int) -> float:
             n_trainings = race.LEAST_SEEDS * (1 + len(REFERENCES))
+            done = race.EFFORTS[0] * math.ceil(len(REFERENCES) / self.n_jobs)
             return seconds * (
                 race.cost_of_race(n_policies, self.n_jobs)
                 + math.ceil(n_trainings / self.n_jobs)
+                - done
             )
 
         fitting = [
@@ -338,9 +368,11 @@ class _Run:
         assert chosen is not None
         names = self.ledger.tested
         n_rounds = math.ceil(len(names) / self.n_jobs)
+        first = range(FIRST_TEST_SEED, FIRST_TEST_SEED + race.LEAST_SEEDS)
+        self.train(names, first, 1.0)
         while (n_seeds := len(self.ledger.seeds_of_test)) < race.MOST_SEEDS:
             seconds = self.ledger.seconds_of_training * n_rounds
-            if n_seeds >= race.LEAST_SEEDS and seconds > self.seconds_left:
+            if seconds > self.seconds_left:
                 break
             self.train(names, [FIRST_TEST_SEED + n_seeds], 1.0)
         result = result_of(self.ledger, self.policies[chosen], self.folder)
@@ -357,8 +389,9 @@ class _Run:
         ]
         if not tasks:
             return
-        listed = ", ".join(task.policy for task in tasks)
-        self.say(f"Effort {effort:.2g}, seed {seeds[0]}: {listed}")
+        listed = ", ".join(dict.fromkeys(task.policy for task in tasks))
+        numbers = ", ".join(map(str, dict.fromkeys(task.seed for task in tasks)))
+        self.say(f"Effort {effort:.2g}, seed {numbers}: {listed}")
         ended = self.executor.run(_train, tasks, self.shared, lambda: None)
         with contextlib.closing(ended):
             for number, (scores, seconds) in ended:

@@ -10,12 +10,13 @@ from hba.own_training.ledger import LEDGER_NAME
 
 FILE = """
 import torch
+from my_neighbour import NUMBER
 
 def train(transform, seed, effort):
     torch.manual_seed(seed)
     image = torch.zeros(3, 8, 8, dtype=torch.uint8)
     image[:, :, :3] = 255
-    return [float(transform(image).float().mean()) for _ in range(20)]
+    return [float(transform(image).float().mean()) for _ in range(NUMBER)]
 """
 
 
@@ -23,6 +24,7 @@ def train(transform, seed, effort):
 def training_file(tmp_path: Path) -> Path:
     path = tmp_path / "my_training.py"
     path.write_text(FILE, encoding="utf-8")
+    (tmp_path / "my_neighbour.py").write_text("NUMBER = 20", encoding="utf-8")
     return path
 
 

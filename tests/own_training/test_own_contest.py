@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import t as student
 
 import hba
@@ -176,10 +177,41 @@ def test_a_short_time_has_fewer_policies_and_a_shorter_one_is_refused(
     assert train.calls[0][0] != "none"
 
 
+@pytest.mark.parametrize("fails_at", [8, 10, 12])
+def test_an_interrupted_contest_of_little_time_chooses_the_same(
+    tmp_path: Path, clock: Clock, fails_at: int
+) -> None:
+    results = []
+    for name, interruption in (("whole", None), ("resumed", fails_at)):
+        clock.seconds = 0.0
+        better = {"trivialaugment": 0.3}
+        train = Simulated(clock, better, fails_at=interruption)
+        options: dict[str, Any] = {"budget_seconds": 11.5 * SECONDS}
+        if interruption is not None:
+            with pytest.raises(KeyboardInterrupt):
+                held(train, tmp_path / name, **options)
+            train = Simulated(clock, better)
+            options["resume"] = True
+        results.append(held(train, tmp_path / name, **options))
+    assert results[0].chosen == results[1].chosen == "trivialaugment"
+
+
+@pytest.mark.parametrize(
+    "form", [torch.tensor, np.array, lambda scores: [*map(torch.tensor, scores)]]
+)
+def test_scores_may_be_tensors_and_arrays(
+    tmp_path: Path, clock: Clock, form: Callable[..., Any]
+) -> None:
+    plain = Simulated(clock)
+    result = held(lambda *arguments: form(plain(*arguments)), tmp_path)
+    assert len(result.scores[result.chosen]) >= race.LEAST_SEEDS
+
+
 WRONG: dict[str, Callable[..., Any]] = {
     "boom": lambda *_: 1 / 0,
     "finite": lambda *_: float("nan"),
     "return a number": lambda *_: "good",
+    "ValueError": lambda *_: int("mine"),
     "same validation examples": lambda transform, *_: (
         [0.0] * len(transform.schedule.provenance["recipe"])
     ),
@@ -207,6 +239,8 @@ def test_default_policies_have_the_symmetries_that_are_declared() -> None:
         assert last["HorizontalFlip.probability"] == 0.5, name
     with pytest.raises(SettingsError, match="symmetry"):
         named_policies(None, ["mirror"])
+    with pytest.raises(SettingsError, match="reference"):
+        named_policies({"none": RECIPES["flip"].make()}, ())
     with pytest.raises(SettingsError, match="mixes"):
         named_policies({"mine": RECIPES["timm"].make()}, ())
 
