@@ -97,7 +97,7 @@ class Answers(NamedTuple):
 
 
 def validated(problem: ImageProblem, network: nn.Module) -> tuple[Tensor, Tensor]:
-    """Logits (images, classes) and labels of all validation images."""
+    """Logits and labels of all validation images."""
     return logits_of(network, problem.data.val, problem.preprocessing.measure)
 
 
@@ -109,10 +109,11 @@ def held_out(problem: ImageProblem) -> Tensor:
     groups = problem.data.train.groups
     strata_of_labels = task_of(labels).strata(labels.numpy())
     if groups is not None:
-        n_folds = round(1 / HELD_OUT_SHARE)
-        seed = derived_seed(problem.config.seed, "groups held out") % 2**32
         if len(groups.unique()) < 2:
             return torch.zeros(0, dtype=torch.int64)
+        n_folds = round(1 / HELD_OUT_SHARE)
+        # scikit-learn takes seeds of 32 bits.
+        seed = derived_seed(problem.config.seed, "groups held out") % 2**32
         folds = folds_of(strata_of_labels, groups.numpy(), n_folds, seed)
         return torch.from_numpy(folds[0]).sort().values
     generator = generator_for(

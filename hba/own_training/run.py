@@ -27,7 +27,7 @@ from hba.own_training.result import ContestResult, result_of
 from hba.results.report_hook import write_report
 from hba.schedule.compose import joined
 from hba.schedule.library import POLICY_NAME, load_policy
-from hba.schedule.recipes import RECIPES, recipe_of
+from hba.schedule.recipes import RECIPES, TURNS, recipe_of
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import ScheduleAugmentation
 from hba.utils.files import reason_of, run_lock
@@ -49,8 +49,6 @@ SYMMETRIES = {
     "turns": "QuarterTurn",
 }
 """By name, the operations of symmetries that a user can declare."""
-CHANCES = {"HorizontalFlip": 0.5, "VerticalFlip": 0.5, "QuarterTurn": 0.75}
-"""Their probabilities."""
 PIPELINE_NAME = "pipeline.py"
 """The file of the chosen policy for trainings without hba."""
 PLANNED_SHARE = 0.9
@@ -168,9 +166,7 @@ def named_policies(
     if not symmetries:
         return named
     operations = [SYMMETRIES[name] for name in symmetries]
-    moves = recipe_of(
-        "symmetries", {name: (CHANCES[name], None) for name in operations}
-    )
+    moves = recipe_of("symmetries", {name: TURNS[name] for name in operations})
     composed = {
         "symmetries alone" if name == "none" else f"{name} with symmetries": joined(
             policy, moves

@@ -310,12 +310,11 @@ def contest_data(
     out.
 
     Each seed holds out another one of N_FOLDS parts, stratified by class, in which
-    groups stay together. Of images
-    with validation images of their own, these alone are divided, into N_VAL_FOLDS
-    parts, because they may be of other kinds, and a part of them is in the training, as
-    in the test. If the test does not train on them, all are held out for all seeds:
-    they become the `test` images of the result. Raises DataError for images that are
-    streamed.
+    groups stay together. Of images with validation images of their own, these alone are
+    divided, into N_VAL_FOLDS parts, because they may be of other kinds, and a part of
+    them is in the training, as in the test. If the test does not train on them, all are
+    held out for all seeds: they become the `test` images of the result. Raises
+    DataError for images that are streamed, and for a single group.
     """
     train = data.train
     val = data.val

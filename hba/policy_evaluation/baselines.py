@@ -28,7 +28,7 @@ from hba.schedule.summary import start_logits, task_of_schedule, used_operations
 from hba.tasks import ImageTask, task_of
 from hba.training.augmentation import Augmentation, ScheduleAugmentation
 from hba.training.custom_network import CustomNetwork
-from hba.training.mixing import check_mixing
+from hba.training.mixing import check_can_augment
 from hba.training.trainer import network_of
 from hba.utils.devices import exact_device
 from hba.utils.seeding import default_generators
@@ -339,7 +339,7 @@ def check_rows(rows: Sequence[RowConfig], data: EvaluationData) -> None:
             )
         if not isinstance(schedule, Schedule):
             continue
-        check_mixing(schedule.space, task, row.name)
+        check_can_augment(schedule.space, task, row.name)
         names = schedule.space.names
         if WEIGHT_DECAY in names and row.config.optimizer not in SGDS:
             problem = (

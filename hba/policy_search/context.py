@@ -36,7 +36,7 @@ from hba.schedule.file import space_entry
 from hba.tasks import task_of
 from hba.training.custom_network import CustomNetwork
 from hba.training.metrics import measure
-from hba.training.mixing import check_mixing
+from hba.training.mixing import check_can_augment
 from hba.utils.graphs import EAGER
 
 PRETRAINED = "pretrained weights"
@@ -322,7 +322,7 @@ def _check_goes_with(
     """
     algorithm = config.algorithm
     task = task_of(data.train.labels)
-    check_mixing(space, task, "the search space")
+    check_can_augment(space, task, "the search space")
     if task.name not in algorithm.tasks:
         raise SettingsError(
             f"the algorithm {algorithm.name} is for {' and '.join(algorithm.tasks)},"

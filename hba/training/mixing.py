@@ -10,13 +10,12 @@ from torch import Tensor
 from hba.errors import SettingsError
 from hba.policy.space import SearchSpace
 from hba.schedule.mixing import Mixing
-from hba.tasks import ImageTask, MixedLabels, Task
+from hba.tasks import ImageTask, MixedLabels
 from hba.utils.tensors import whole_numbers
 
 
-def check_mixing(space: SearchSpace, task: Task, owner: str) -> None:
-    """Check that all operations of a space can be applied to images with masks, which
-    move with the pixels and cannot be mixed.
+def check_can_augment(space: SearchSpace, task: ImageTask, owner: str) -> None:
+    """Check that a space suits the labels: masks cannot be mixed, and move with pixels.
 
     Args:
         space: The space.
@@ -24,16 +23,19 @@ def check_mixing(space: SearchSpace, task: Task, owner: str) -> None:
         owner: What has the space, in the message.
 
     Raises:
-        SettingsError: If it does.
+        SettingsError: If labels are masks, and an operation mixes images or does not
+            say whether it moves pixels.
     """
-    if space.mixing and isinstance(task, ImageTask) and task.has_masks:
+    if not task.has_masks:
+        return
+    if space.mixing:
         names = ", ".join(operation.name for operation in space.mixing)
         raise SettingsError(
             f"{owner} mixes images, but masks cannot be mixed; leave out {names}, or"
             " choose another"
         )
     unknown = [row.name for row in space.on_images if row.moves_pixels is None]
-    if unknown and isinstance(task, ImageTask) and task.has_masks:
+    if unknown:
         raise SettingsError(
             f"{unknown[0]} must say whether it moves pixels, because masks move with"
             " them; give it moves_pixels"
