@@ -17,7 +17,6 @@ from hba.config.presets import EVALUATION_PRESETS
 from hba.data.folder import files_in
 from hba.data.reading import SkippedFile, printable
 from hba.errors import DataError, SettingsError
-from hba.tasks import IMAGE_TASKS
 from hba.training.metrics import measure_batch_size
 from hba.training.trained_network import NETWORK_NAME
 from hba.utils.text import counted
@@ -131,7 +130,7 @@ def predict(
     run: Path, images: tuple[Path, ...], out: Path | None, as_json: bool
 ) -> None:
     """Classify IMAGES, files or folders, with the network in RUN, and print the
-    probabilities.
+    probabilities, or the numbers that it predicts.
 
     RUN is the folder of `hba auto`, `hba train` or `hba evaluate --keep-network`. Files
     that cannot be read are left out and listed; if one of them is in IMAGES itself, the
@@ -168,18 +167,16 @@ def predict(
     cells = [(printable(str(file)), *_cells(network, row)) for file, row in predictions]
     if as_json:
         printed = [
-            {
-                "image": str(file),
-                "class": name,
-                "probabilities": dict(zip(network.classes, row.tolist(), strict=True)),
-            }
-            for (_, name, *_), (file, row) in zip(cells, predictions, strict=True)
+            {"image": str(file), **_content(network, row)} for file, row in predictions
         ]
         print_json(
             {"images": printed, "left_out": [skipped._asdict() for skipped in left_out]}
         )
     else:
-        print_table(("image", "class", "probability", "next best"), cells)
+        headings: tuple[str, ...] = ("image", "class", "probability", "next best")
+        if network.task.has_numbers:
+            headings = ("image", printable(network.classes[0]))
+        print_table(headings, cells)
         for skipped in left_out:
             say(f"left out: {printable(skipped.path)} ({skipped.reason})", err=True)
     unreadable = {skipped.path for skipped in left_out}
@@ -207,13 +204,26 @@ def _predicted(
             )
 
 
-def _cells(network: hba.TrainedNetwork, row: Tensor) -> tuple[str, str, str]:
-    """The predicted class or labels, their probabilities, and the next best class."""
+def _content(network: hba.TrainedNetwork, row: Tensor) -> dict[str, Any]:
+    """The prediction of an image for JSON."""
+    if network.task.has_numbers:
+        return {"number": row.item()}
+    name, *_ = _cells(network, row)
+    probabilities = dict(zip(network.classes, row.tolist(), strict=True))
+    return {"class": name, "probabilities": probabilities}
+
+
+def _cells(network: hba.TrainedNetwork, row: Tensor) -> tuple[str, ...]:
+    """The predicted class or labels, their probabilities, and the next best class; or
+    the number.
+    """
+    if network.task.has_numbers:
+        return (f"{row.item():.4g}",)
     ranked = [
         (network.classes[number], f"{row[number]:.3f}")
         for number in row.argsort(descending=True).tolist()
     ]
-    n_found = IMAGE_TASKS[network.info.task].n_answers(row)
+    n_found = network.task.n_answers(row)
     names, values = zip(*ranked[:n_found], strict=True) if n_found else ((), ())
     return (
         ", ".join(names) or "-",

@@ -85,6 +85,7 @@ VALUES: Mapping[str, tuple[str, Complete | None]] = types.MappingProxyType(
         "masks": ("DIR", complete(paths="dir")),
         "group": ("PATTERN", None),
         "classes": ("FILE", complete(shipped_class_lists(), "file")),
+        "target": ("COLUMN", None),
         "val_batch_size": ("INT", complete(("half",))),
         "tune": ("NAMES", None),
         "fill": ("R,G,B", None),

@@ -14,7 +14,7 @@ from hba.utils.text import counted
 
 from .main import INTERRUPTED
 from .options import DATA, given, path_option, settings_options
-from .terminal import say, terminated_as_interrupted
+from .terminal import classes_line, say, terminated_as_interrupted
 
 
 @click.command(params=settings_options(DataConfig, without=("data", *IDLE)))
@@ -46,9 +46,10 @@ def prepare(data: str, out: Path, **options: Any) -> None:
         for name, n_images in summary.n_images.items()
     )
     size = sum(file.stat().st_size for file in out.iterdir())
+    classes = classes_line(summary.class_names, 0, None)
     say(
-        f"Prepared: {parts}; {len(summary.class_names)} classes, {summary.image_size}"
-        f" pixels a side, {size / 1e6:,.1f} MB"
+        f"Prepared: {parts}; {classes}; {summary.image_size} pixels a side,"
+        f" {size / 1e6:,.1f} MB"
     )
     if summary.left_out:
         say(

@@ -168,13 +168,15 @@ def say(text: str, *, err: bool = False) -> None:
 
 def classes_line(names: Sequence[str], n_left_out: int, folder: Path | None) -> str:
     """`2 classes: cats, dogs; 2 files left out: runs/pets-1/left_out.csv`; only three
-    classes are named.
+    classes are named. One name is that of numbers.
     """
     # It imports PyTorch, which takes seconds.
     from hba.data.reading import LEFT_OUT_NAME
 
     names = [name if name.isprintable() else ascii(name)[1:-1] for name in names]
-    classes = f"{len(names)} classes: {first_of(names)}"
+    # Numbers have one name.
+    is_one = len(names) == 1
+    classes = f"{names[0]!r}" if is_one else f"{len(names)} classes: {first_of(names)}"
     listed = "" if folder is None else f": {folder / LEFT_OUT_NAME}"
     return (
         f"{classes}; {counted(n_left_out, 'file')} left out{listed}"

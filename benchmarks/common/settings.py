@@ -73,6 +73,8 @@ NEUTRAL: Settings = MappingProxyType(
         "freeze": "none",
         "standardize_by": None,
         "masks": None,
+        "mask_colors": None,
+        "target": None,
         "group": None,
         "path_column": None,
         "label_column": None,

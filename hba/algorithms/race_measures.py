@@ -254,9 +254,9 @@ def class_gaps_of(
     n_classes = logits.shape[1]
     gaps = torch.full((len(moved), n_classes, 2), torch.inf, device=logits.device)
     results = torch.full((len(moved), n_classes), NO_CLASS, device=logits.device)
-    if labels.ndim > 1:
-        return gaps, results
     task = task_of(labels)
+    if not task.has_one_answer:
+        return gaps, results
     before = task.doubts(logits, labels)
     learned = learned_share(task, before, labels)
     few = N_FEW * DEVIATION_OF_FEW**2
@@ -283,11 +283,16 @@ def class_gaps_of(
 
 
 def calibration(logits: Tensor, labels: Tensor) -> Tensor:
-    """The factor in TEMPERATURES by which logits have the lowest mean loss."""
-    logits, labels = task_of(labels).thinned(logits, labels)
+    """The factor in TEMPERATURES by which logits have the lowest mean loss; 1 if the
+    task has no such factor.
+    """
+    task = task_of(labels)
+    if not task.can_calibrate:
+        return logits.new_ones(())
+    logits, labels = task.thinned(logits, labels)
     losses = torch.stack(
         [
-            task_of(labels).losses(factor * logits, labels).mean()
+            task.losses(factor * logits, labels).mean()
             for factor in TEMPERATURES.to(logits)
         ]
     )

@@ -2,7 +2,7 @@
 
 from hba.data.arrays import DATASET_NAMES, from_dataset
 from hba.data.cache import Prepared
-from hba.data.images import EvaluationData, LabelledImages, SearchData
+from hba.data.images import EvaluationData, LabelledImages, Scale, SearchData
 from hba.data.load import load_evaluation_data, load_search_data, prepare
 from hba.data.reading import load_image
 
@@ -11,6 +11,7 @@ __all__ = [
     "EvaluationData",
     "LabelledImages",
     "Prepared",
+    "Scale",
     "SearchData",
 ]
 __all__ += [

@@ -333,8 +333,8 @@ def from_dataset(
     Args:
         dataset: A Dataset with a length, or a list, of pairs (image, label). An image
             is a PIL image of at most 8 bits, a tensor (C, H, W) or an array (H, W, C),
-            uint8 or floating point in [0, 1]. A label is a whole number, or a mask (H,
-            W) of numbers from 0 to 255.
+            uint8 or floating point in [0, 1]. A label is a whole number, a mask (H, W)
+            of numbers from 0 to 255, or a number as floating point.
         image_size: Side in pixels.
         on_read: See OnRead.
 
@@ -366,7 +366,7 @@ def from_dataset(
                 labels.append(resized_mask(mask, image_size))
             else:
                 images.append(fitted(picture(image), image_size))
-                labels.append(whole_number("the label", label))
+                labels.append(_class_or_number(label))
         except (TypeError, ValueError, OSError) as error:
             problem = (
                 f"the dataset must have pairs (image, label), but item {number} is not"
@@ -375,15 +375,35 @@ def from_dataset(
             raise DataError(f"{problem}: {reason_of(error)}") from None
         if on_read is not None:
             on_read(number + 1, len(dataset))
-    are_masks = {isinstance(label, np.ndarray) for label in labels}
-    if len(are_masks) > 1:
-        raise DataError("all labels must be masks, or none")
-    if are_masks == {True}:
+    kinds = {type(label) for label in labels}
+    if len(kinds) > 1:
+        other = next(
+            number
+            for number, label in enumerate(labels)
+            if type(label) is not type(labels[0])
+        )
+        raise DataError(
+            "all labels must be whole numbers, or all floating point, or all masks, but"
+            f" item {other} is of another kind than the first"
+        )
+    if kinds == {np.ndarray}:
         masks = fitted_masks(labels, image_size, values == BLACK_AND_WHITE)
         return LabelledImages(torch.stack(images), torch.from_numpy(masks))
+    if kinds == {float}:
+        return LabelledImages(
+            torch.stack(images), torch.tensor(labels, dtype=torch.float64)
+        )
     if min(labels) < 0:
         raise DataError(f"labels must be whole numbers from 0, got {min(labels)}")
     return LabelledImages(torch.stack(images), torch.tensor(labels))
+
+
+def _class_or_number(label: Any) -> int | float:
+    """A whole number as int, and floating point as float."""
+    dtype = str(getattr(label, "dtype", type(label)))
+    if "float" in dtype and not getattr(label, "shape", ()):
+        return float(label)
+    return whole_number("the label", label)
 
 
 def picture(image: Any) -> Image.Image:

@@ -3,7 +3,7 @@ searches map into memory.
 
 A folder of prepared images has a description, prepared_images.json, and three arrays
 for each of the parts train, val and test: <part>_images.npy, uint8 (N, C, S, S);
-<part>_labels.npy, int64 (N,), bool (N, classes) or uint8 (N, S, S); and
+<part>_labels.npy, int64 (N,), bool (N, classes), float32 (N,) or uint8 (N, S, S); and
 <part>_identities.npy, int64 (N, 2), the hashes of leakage.py. Images keep the order of
 the original data, so their splits are the same. An image that could not be read keeps
 its row. The description is written last.
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from hba.data.arrays import ArrayItems, fitted_channels
 from hba.data.config import PREPARED_NAME
-from hba.data.images import OnRead
+from hba.data.images import UNSCALED, OnRead, Scale
 from hba.data.leakage import ImageHash, Kind, all_hashes
 from hba.data.pool import Pool, Source
 from hba.data.reading import Levels, SkippedFile, printable
@@ -106,6 +106,7 @@ def cached_source(folder: Path, image_size: int) -> Source:
             pools.get("test"),
             description["test_size"],
             facts,
+            Scale(*description.get("scale", UNSCALED)),
         )
     except Exception as error:
         # A damaged file makes json and NumPy raise exceptions of any kind.
@@ -244,6 +245,7 @@ def write_cache(folder: Path, source: Source, on_read: OnRead | None) -> Prepare
         "image_size": source.train.image_size,
         "channels": source.train.items.n_channels,
         "task": task_of(source.train.labels).name,
+        "scale": source.scale,
         "test_size": source.test_size,
         "facts": source.facts,
         "left_out": [list(map(printable, item)) for item in left_out],

@@ -27,6 +27,7 @@ COLUMN_SETTINGS = (
     "label_column",
     "split_column",
     "label_separator",
+    "target",
     *PATH_SETTINGS,
 )
 Size = Annotated[int, Field(ge=1)]
@@ -100,6 +101,10 @@ class DataConfig(Settings):
         None
     )
     """Column of a table that says train, val or test; with none, the splits are drawn.
+    target: Annotated[str | None, DefaultText("none: images have classes")] = None
+    """Column of numbers in a table or a saved dataset, which a network learns to
+    predict instead of classes.
+    """
     """
     image_folder: Annotated[str | None, DefaultText("the folder of the table")] = None
     """Folder that the paths in a table are relative to, itself relative to the folder

@@ -5,7 +5,7 @@ evaluation may see.
 import hashlib
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
@@ -21,8 +21,8 @@ from hba.utils.text import first_of
 OnRead = Callable[[int, int], None]
 """Called with (images read, images to read)."""
 Batch = tuple[Tensor, Tensor]
-"""Images uint8 (B, C, H, W) and labels, int64 (B,), bool (B, classes) or masks uint8
-(B, H, W), on the device.
+"""Images uint8 (B, C, H, W) and labels of a task, on the device: int64 (B,), bool (B,
+classes), float32 (B,) or masks uint8 (B, H, W).
 """
 Colors = tuple[float, ...]
 
@@ -36,12 +36,40 @@ SHAPES = (
 )
 
 
+class Scale(NamedTuple):
+    """The scale of numbers as labels: a label is a number minus `mean`, divided by
+    `std`.
+    """
+
+    mean: float
+    std: float
+
+    @staticmethod
+    def of(numbers: np.ndarray) -> "Scale":
+        """The mean and the standard deviation of the numbers, which is 1 if they are
+        all equal.
+        """
+        return Scale(float(numbers.mean()), float(numbers.std()) or 1.0)
+
+    def labels(self, numbers: np.ndarray) -> np.ndarray:
+        """Labels float32 of numbers."""
+        return ((numbers - self.mean) / self.std).astype(np.float32)
+
+    def numbers(self, labels: Any) -> Any:
+        """Numbers of labels, the inverse of `labels`."""
+        return labels * self.std + self.mean
+
+
+UNSCALED = Scale(0.0, 1.0)
+"""The scale of numbers that are labels as they are."""
+
+
 class Images(Protocol):
     """Labelled images, in memory or left in their files."""
 
     labels: Tensor
-    """int64 (N,), bool (N, classes) for several labels an image, or masks uint8
-    (N, H, W).
+    """int64 (N,), bool (N, classes) for several labels an image, float32 (N,) for
+    numbers, or masks uint8 (N, H, W).
     """
     left_out: tuple[SkippedFile, ...]
     """Files that could not be read."""
@@ -113,8 +141,9 @@ class LabelledImages(Images):
     array, they are converted.
     """
     labels: Tensor
-    """int64 (N,), bool (N, classes) for several labels an image, or masks uint8 (N, H,
-    W), in which 255 is ignored. Given as any integer type, or a matrix of 0 and 1, they
+    """int64 (N,), bool (N, classes) for several labels an image, masks uint8 (N, H, W),
+    in which 255 is ignored, or numbers float32 (N,), which a `Scale` has standardized.
+    Given as any integer type, as any floating point, or as a matrix of 0 and 1, they
     are converted.
     """
     left_out: tuple[SkippedFile, ...] = ()
@@ -191,9 +220,11 @@ class _Data:
     name: str
     """The name of the data, for messages and reports."""
     class_names: tuple[str, ...]
-    """By label."""
+    """By label; of numbers, one name for what they mean."""
     train: Images
     """The training images."""
+    scale: Scale = field(default=UNSCALED, kw_only=True)
+    """The scale of numbers as labels."""
     not_images: tuple[SkippedFile, ...] = field(default=(), kw_only=True)
     """Other files that were found among the images."""
     facts: tuple[str, ...] = field(default=(), kw_only=True)
@@ -222,6 +253,11 @@ class _Data:
             labels = images.labels.cpu()
             task = task_of(labels)
             shapes[name] = (*images.images.shape[1:], task.name)
+            if task.has_numbers and n_classes != 1:
+                raise DataError(
+                    "numbers as labels must have one name in class_names, for what"
+                    f" they mean, got {n_classes}"
+                )
             if not task.fits(labels, n_classes):
                 rule = (
                     f"labels must be 0 to {n_classes - 1}, the numbers of the"
@@ -235,6 +271,15 @@ class _Data:
             raise DataError(
                 f"all images must have one shape and one kind of labels, got {shapes}"
             )
+
+    def words_of(self, label: Tensor) -> str:
+        """The number, or the classes, of a label (...)."""
+        task = task_of(label[None])
+        if task.has_numbers:
+            return f"{self.scale.numbers(float(label)):.4g}"
+        return ", ".join(
+            self.class_names[number] for number in task.present(label[None])
+        )
 
     @property
     def parts(self) -> Mapping[str, Any]:

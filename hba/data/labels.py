@@ -47,11 +47,12 @@ def error_in_words(error: str | None) -> str:
 
 
 def checked_labels(labels: Any, shape: tuple[int, ...]) -> Tensor:
-    """Convert labels to int64 (N,), to bool (N, classes), or to masks uint8 (N, H, W).
+    """Convert labels to int64 (N,), to bool (N, classes), to float32 (N,), or to masks
+    uint8 (N, H, W).
 
     Args:
-        labels: Whole numbers, one per image, a matrix of 0 and 1, or masks of numbers
-            from 0 to 255.
+        labels: Whole numbers, one per image, a matrix of 0 and 1, finite floating
+            point, one per image, or masks of numbers from 0 to 255.
         shape: Of the images, (N, C, H, W).
 
     Raises:
@@ -70,6 +71,10 @@ def checked_labels(labels: Any, shape: tuple[int, ...]) -> Tensor:
         and tensor.shape[1] > 1
         and bool(((tensor == 0) | (tensor == 1)).all())
     )
+    if tensor.shape == (n_images,) and tensor.is_floating_point():
+        if not bool(tensor.isfinite().all()):
+            raise DataError("numbers as labels must be finite; leave out the others")
+        return tensor.float()
     is_whole = not (
         tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex()
     )
@@ -77,9 +82,9 @@ def checked_labels(labels: Any, shape: tuple[int, ...]) -> Tensor:
         is_matrix or (is_whole and tensor.ndim == 1)
     ):
         rule = (
-            f"whole numbers, one for each of {n_images} images, a matrix"
-            f" ({n_images}, classes) of 0 and 1, or masks of the size of the images"
-            " with numbers from 0 to 255"
+            f"whole numbers or floating point, one for each of {n_images} images, a"
+            f" matrix ({n_images}, classes) of 0 and 1, or masks of the size of the"
+            " images with numbers from 0 to 255"
         )
         raise DataError(
             f"labels must be {rule}, got {tensor.dtype} of the shape"
@@ -183,13 +188,35 @@ def class_name(label: Any, where: str) -> str:
     if not name:
         remedy = (
             "mend or remove it; for several labels or none, such as cat;dog, use"
-            " --label-separator"
+            " --label-separator, and for numbers to predict a table with --target"
         )
         raise DataError(
             f"{where} has the label {label!r:.40}, but a class is text or a whole"
             f" number: {remedy}"
         )
     return name
+
+
+def number_text(label: Any, where: str) -> str:
+    """A finite number as text.
+
+    Args:
+        label: A cell of a table, or an element of an array.
+        where: Its place in messages, such as `row 7 of FILE`.
+
+    Raises:
+        DataError: For anything else.
+    """
+    try:
+        number = math.nan if isinstance(label, bool) else float(label)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise DataError(
+            f"{where} has {label!r:.40} as the target, which must be a finite number;"
+            " mend it, or remove the row"
+        )
+    return repr(number)
 
 
 def classes_of(label: Any, separator: str | None, where: str) -> tuple[str, ...]:

@@ -30,11 +30,13 @@ from hba.data.config import (
 from hba.data.folder import folder_source
 from hba.data.groups import groups_by_name
 from hba.data.images import (
+    UNSCALED,
     EvaluationData,
     Images,
     LabelledImages,
     LazySplit,
     OnRead,
+    Scale,
     SearchData,
 )
 from hba.data.labels import composed, numbered, warn_of_names
@@ -42,7 +44,7 @@ from hba.data.loader import StreamedImages
 from hba.data.masks import masks_source
 from hba.data.pool import Pool, Source, configured, too_many_broken
 from hba.data.splits import keep_classes, split, take_training
-from hba.data.table import Columns, saved_source, table_source
+from hba.data.table import Columns, LabelForm, saved_source, table_source
 from hba.errors import DataError, SettingsError
 from hba.tasks import task_of
 from hba.utils.files import run_lock
@@ -104,11 +106,14 @@ def find_source(config: DataConfig) -> Source:
     idle += () if source_format == "masks" else ("masks",)
     if ineffective := [name for name in idle if getattr(config, name)]:
         raise SettingsError(f"{ineffective[0]} has no effect on {config.data}; omit it")
+    if config.target is not None:
+        _check_has_no_classes(config)
     columns: Columns = {
         "path": config.path_column,
-        "label": config.label_column,
+        "label": config.target or config.label_column,
         "split": config.split_column,
     }
+    label_form = LabelForm(config.label_separator, config.target is not None)
     readers: Mapping[str, Callable[[], Source]] = {
         "builtin": lambda: builtin_source(
             config.data, Path(config.data_root), config.download
@@ -119,11 +124,11 @@ def find_source(config: DataConfig) -> Source:
         ),
         "npz": lambda: npz_source(place),
         "prepared": lambda: cached_source(place, config.stored_size),
-        "saved": lambda: saved_source(place, columns, config.label_separator),
+        "saved": lambda: saved_source(place, columns, label_form),
         "table": lambda: table_source(
             place,
             columns,
-            config.label_separator,
+            label_form,
             config.image_folder,
             config.image_ending,
             config.skip_broken,
@@ -147,6 +152,15 @@ def find_source(config: DataConfig) -> Source:
 def load_search_data(
     config: DataConfig, on_read: OnRead | None = None, dataset: AnyDataset | None = None
 ) -> SearchData:
+def _check_has_no_classes(config: DataConfig) -> None:
+    """SettingsError for a setting of classes beside a target."""
+    for name in ("label_column", "label_separator", "classes"):
+        if getattr(config, name) is not None:
+            raise SettingsError(
+                f"{name} is about classes, and target is a column of numbers; omit one"
+            )
+
+
     """Load training and validation images. Files of the test split stay closed.
 
     Args:
@@ -190,6 +204,7 @@ def load_search_data(
         "has_own_val": source.val is not None,
     }
     if config.data not in DATASET_NAMES:
+        "scale": source.scale,
         details |= {"listing": (train, val), "train_pool": train}
     return SearchData(
         source.name, source.class_names, *images, test_images=n_test, **details
@@ -240,6 +255,7 @@ def load_evaluation_data(
     }
     if config.data in TORCHVISION:
         # Opening it reads its images.
+        "scale": source.scale,
         test = LazySplit(lambda: _read(splits.test(), config))
     else:
         tested = splits.test()
@@ -349,9 +365,9 @@ def is_pair(data: object) -> bool:
 def dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Source:
     """A dataset, or a pair (train, test), as a source in memory.
 
-    No test split is drawn from a single dataset. Classes are named as the datasets name
-    them, as torchvision's do, also within a Subset; else by their numbers. Where both
-    datasets of a pair have names, labels are matched by name.
+    No test split is drawn from a single dataset. Numbers are standardized. Classes are
+    named as the datasets name them, as torchvision's do, also within a Subset; else by
+    their numbers. Where both datasets of a pair have names, labels are matched by name.
 
     Args:
         data: A dataset, or a pair.
@@ -401,10 +417,21 @@ def dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Sou
     warn_of_names([*map(str, names)], name)
     images = [image_set.images.numpy() for image_set in image_sets]
     pools = [
+    scale = UNSCALED
+    if task_of(labels[0]).has_numbers:
+        names = ("number",)
+        scale = Scale.of(labels[0].astype(np.float64))
+        labels = [scale.labels(numbers) for numbers in labels]
         replace(in_memory(*pair, name), image_size=size)
         for pair in zip(images, labels, strict=True)
     ]
-    return Source(name, tuple(map(str, names)), pools[0], test=lambda: pools[-1])
+    return Source(
+        name,
+        tuple(map(str, names)),
+        pools[0],
+        test=lambda: pools[-1],
+        scale=scale,
+    )
 
 
 def _n_classes(labels: np.ndarray) -> int:

@@ -66,6 +66,8 @@ class Look:
     """Median of the shorter sides in pixels."""
     is_grey: bool
     """Whether no training image has a colour."""
+    numbers: tuple[float, float] | None = None
+    """The smallest and the largest number, if labels are numbers."""
     copies: tuple[Copies, ...] = ()
     """The first 20 of n_copies."""
     n_copies: int = 0
@@ -79,6 +81,10 @@ class Look:
         size = f"{self.side:,} pixels on the shorter side (median)"
         noun = self.task.noun
         classes = f"{len(self.class_names)} {noun}"
+        if self.numbers is not None:
+            low, high = self.numbers
+            target = printable(self.class_names[0])
+            classes = f"numbers of {target!r} from {low:.4g} to {high:.4g}"
         sentences = [f"{counted(n_images, image_noun)} with {classes}, {size}"]
         fewest = min(self.counts)
         most = max(self.counts)
@@ -135,6 +141,7 @@ def look(config: DataConfig, data: AnyData = None) -> Look:
     if isinstance(data, SearchData | EvaluationData):
         name = data.name
         class_names = data.class_names
+        scale = data.scale
         has_own_test = isinstance(data, EvaluationData)
         pools = {
             role: _pool_of(images)
@@ -150,6 +157,7 @@ def look(config: DataConfig, data: AnyData = None) -> Look:
         is_single = not (data is None or is_pair(data))
         name = source.name
         class_names = source.class_names
+        scale = source.scale
         has_own_test = bool(source.test) and not is_single
         pools = {"train": splits.available}
         if source.val:
@@ -204,6 +212,11 @@ def look(config: DataConfig, data: AnyData = None) -> Look:
         task=task,
         side=round(median(sides)),
         is_grey=is_grey,
+        numbers=(
+            (float(scale.numbers(labels.min())), float(scale.numbers(labels.max())))
+            if task.has_numbers
+            else None
+        ),
         copies=tuple(copies[:MOST_COPIES]),
         n_copies=len(copies),
     )
@@ -241,8 +254,11 @@ def _size(pool: Pool, number: int) -> int | None:
 
 
 def _classes_of(pool: Pool) -> list[Any]:
-    """The label of each image; None if labels are masks, which are no classes."""
-    if task_of(pool.labels).has_masks:
+    """The label of each image; None if labels are masks or numbers, which are no
+    classes.
+    """
+    task = task_of(pool.labels)
+    if task.has_masks or task.has_numbers:
         return [None] * len(pool)
     labels: list[Any] = pool.labels.tolist()
     return labels

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from hba.data.images import LabelledImages, OnRead
+from hba.data.images import UNSCALED, LabelledImages, OnRead, Scale
 from hba.data.labels import composed, numbered, warn_of_names
 from hba.data.leakage import ImageHash, Kind, hash_of_file, size_of
 from hba.data.reading import (
@@ -176,7 +176,9 @@ class Pool(Dataset[ReadPart]):
 
     items: Items
     labels: np.ndarray
-    """int64 (N,), bool (N, classes) or masks uint8 (N, image_size, image_size)."""
+    """int64 (N,), bool (N, classes), float32 (N,) or masks uint8 (N, image_size,
+    image_size).
+    """
     numbers: np.ndarray
     """The number of each image among the items (N,)."""
     unused: tuple[SkippedFile, ...] = ()
@@ -367,6 +369,7 @@ class Source:
 
     name: str
     class_names: tuple[str, ...]
+    """By label; of numbers, one name for what they mean."""
     train: Pool
     val: Pool | None = None
     """Its own validation pool."""
@@ -380,6 +383,8 @@ class Source:
     """
     facts: tuple[str, ...] = ()
     """Sentences on how it is read."""
+    scale: Scale = UNSCALED
+    """The scale of numbers as labels."""
 
     def map(self, function: Callable[[Pool], Pool]) -> "Source":
         """Apply the function to each pool."""
@@ -410,13 +415,15 @@ class Part(NamedTuple):
     """See Source."""
     is_multi: bool = False
     """Whether images have any number of classes instead of one."""
+    target: str | None = None
+    """What numbers mean, if each image has one, as text, instead of classes."""
 
 
 def source_of(data: Path, parts: Mapping[str, Callable[[], Part]]) -> Source:
     """Make a source of the parts train, val and test.
 
     Images come class by class, in the order of the part within a class; with several
-    labels, in the order of the part.
+    labels or with numbers, in the order of the part.
 
     Args:
         data: Where the images are, for messages.
@@ -432,6 +439,8 @@ def source_of(data: Path, parts: Mapping[str, Callable[[], Part]]) -> Source:
             f" {', '.join(parts) or 'none'}"
         )
     trained = parts["train"]()
+    if trained.target is not None:
+        return _source_of_numbers(data, trained, trained.target, parts)
     is_multi = trained.is_multi
     names = trained.class_names or tuple(
         sorted({name for image_classes in trained.names for name in image_classes})
@@ -458,6 +467,42 @@ def source_of(data: Path, parts: Mapping[str, Callable[[], Part]]) -> Source:
     val = pool("val") if "val" in parts else None
     test = partial(pool, "test") if "test" in parts else None
     return Source(str(data), names, pool("train"), val, test, facts=trained.facts)
+
+
+def _source_of_numbers(
+    data: Path, trained: Part, target: str, parts: Mapping[str, Callable[[], Part]]
+) -> Source:
+    """The same for numbers, which the scale of the training images standardizes.
+
+    Raises:
+        DataError: If all numbers are equal.
+    """
+
+    def numbers_of(part: Part) -> np.ndarray:
+        return np.array([float(text) for (text,) in part.names])
+
+    scale = Scale.of(numbers_of(trained))
+    if len({*trained.names}) < 2:
+        raise DataError(
+            f"{data} must have at least two different numbers as {target!r}, got only"
+            f" {scale.mean:g}"
+        )
+
+    def pool(part: Part) -> Pool:
+        labels = scale.labels(numbers_of(part))
+        return Pool(part.items, labels, np.arange(len(labels)), part.unused)
+
+    val = pool(parts["val"]()) if "val" in parts else None
+    test = (lambda: pool(parts["test"]())) if "test" in parts else None
+    return Source(
+        str(data),
+        (target,),
+        pool(trained),
+        val,
+        test,
+        facts=trained.facts,
+        scale=scale,
+    )
 
 
 def most_left_out(n_images: int, skip_broken: bool | None) -> int:

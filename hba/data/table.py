@@ -15,7 +15,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from hba.data.labels import classes_of, composed, split_called, split_role
+from hba.data.labels import (
+    classes_of,
+    composed,
+    number_text,
+    split_called,
+    split_role,
+)
 from hba.data.pool import FileItems, Part, Source, most_left_out, source_of
 from hba.data.reading import SkippedFile
 from hba.errors import DataError
@@ -26,6 +32,25 @@ from hba.utils.text import counted, did_you_mean, first_of
 Role = Literal["path", "label", "split"]
 Columns = Mapping[Role, str | None]
 """Names of columns that were given; None for the others."""
+
+
+class LabelForm(NamedTuple):
+    """How labels are read from cells."""
+
+    separator: str | None = None
+    """Between the labels in a cell, if images have several."""
+    are_numbers: bool = False
+    """Whether they are numbers to predict, instead of classes."""
+
+    def names(self, cell: Any, where: str) -> tuple[str, ...]:
+        """The classes of a cell, or its number as text. DataError for a cell that has
+        none.
+        """
+        if self.are_numbers:
+            return (number_text(cell, where),)
+        return classes_of(cell, self.separator, where)
+
+
 NAMES: Mapping[Role, tuple[str, ...]] = {
     "path": ("path", "file", "filename", "file_name", "image", "image_path"),
     "label": ("label", "class", "target"),
@@ -85,20 +110,21 @@ def find_column(
 def table_source(
     file: Path,
     columns: Columns,
-    separator: str | None,
+    label_form: LabelForm,
     image_folder: str | None,
     image_ending: str | None,
     skip_broken: bool | None,
 ) -> Source:
     """The images of a CSV or Parquet file.
 
-    Classes are sorted by name and images by class and path, so the order of rows does
-    not matter. Training and validation images must exist, but none is opened.
+    Classes are sorted by name and images by class and path, with numbers by path only,
+    so the order of rows does not matter. Training and validation images must exist, but
+    none is opened.
 
     Args:
         file: The table.
         columns: Names that were given.
-        separator: Between the labels in a cell.
+        label_form: How labels are read.
         image_folder: Folder that relative paths are relative to, itself relative to the
             folder of the file; None for the latter.
         image_ending: Of files, which the paths lack.
@@ -155,22 +181,25 @@ def table_source(
             raise DataError(
                 f"{where} has {path_text!r}, which an earlier row has too: keep one"
             )
-        parts.setdefault(split_role(role, file), {})[place] = classes_of(
-            cell, separator, where
+        parts.setdefault(split_role(role, file), {})[place] = label_form.names(
+            cell, where
         )
-    if separator is not None and all(
+    if label_form.separator is not None and all(
         len(classes) < 2 for rows in parts.values() for classes in rows.values()
     ):
         raise DataError(
-            f"no cell of column {label!r} of {file} has two labels with {separator!r}"
-            " between them"
+            f"no cell of column {label!r} of {file} has two labels with"
+            f" {label_form.separator!r} between them"
         )
-    fact = f"columns: images from {path!r}, classes from {label!r}"
+    noun = "numbers" if label_form.are_numbers else "classes"
+    fact = f"columns: images from {path!r}, {noun} from {label!r}"
     if split is not None:
         fact += f", splits from {split!r}"
-    is_multi = separator is not None
+    details: dict[str, Any] = {"is_multi": label_form.separator is not None}
+    if label_form.are_numbers:
+        details = {"target": label}
     readers = {
-        role: partial(_part, file, rows, skip_broken, fact, is_multi)
+        role: partial(_part, file, rows, skip_broken, facts=(fact,), **details)
         for role, rows in parts.items()
     }
     return source_of(file, readers)
@@ -239,14 +268,24 @@ def _part(
     file: Path,
     rows: Mapping[Path, tuple[str, ...]],
     skip_broken: bool | None,
-    fact: str,
-    is_multi: bool,
+    **details: Any,
 ) -> Part:
-    """The images of one split, sorted by class and path. DataError for missing ones,
-    unless they may be left out.
+    """The images of one split, sorted by class and path, with numbers by path.
+
+    Args:
+        file: The table.
+        rows: Classes, or a number as text, of each image.
+        skip_broken: As in DataConfig, for files that are missing.
+        details: Further fields of the part.
+
+    Raises:
+        DataError: For missing images, unless they may be left out.
     """
+    has_numbers = "target" in details
     rows = {_find_file(path): names for path, names in rows.items()}
-    paths = sorted(rows, key=lambda path: (rows[path], path.parts))
+    paths = sorted(
+        rows, key=lambda path: (() if has_numbers else rows[path], path.parts)
+    )
     existing = [path for path in paths if path.is_file()]
     missing = [str(path) for path in sorted({*paths} - {*existing})]
     problem = (
@@ -261,9 +300,10 @@ def _part(
         raise DataError(
             f"{problem}; mend the table, whose paths begin at {file.parent}: {remedy}"
         )
-    if lost := {name for path in paths for name in rows[path]} - {
+    lost = {name for path in paths for name in rows[path]} - {
         name for path in existing for name in rows[path]
-    }:
+    }
+    if lost and not has_numbers:
         raise DataError(
             f"{problem}, which leaves none of the class {min(lost)!r}; mend the table,"
             " or remove this class"
@@ -272,7 +312,7 @@ def _part(
     folder = Path(os.path.commonpath([path.parent for path in existing]))
     items = FileItems.of(folder, existing, list(map(", ".join, classes)))
     unused = tuple(SkippedFile(path, "no such file") for path in missing)
-    return Part(items, classes, unused, facts=(fact,), is_multi=is_multi)
+    return Part(items, classes, unused, **details)
 
 
 def _find_file(path: Path) -> Path:
@@ -285,9 +325,7 @@ def _find_file(path: Path) -> Path:
     return next((place for place in (path, *forms) if place.is_file()), path)
 
 
-def saved_source(
-    folder: Path, columns: Columns, separator: str | None = None
-) -> Source:
+def saved_source(folder: Path, columns: Columns, label_form: LabelForm) -> Source:
     """A dataset that `datasets.Dataset.save_to_disk` has saved.
 
     It has its splits where it has some. Images are ordered as in source_of. The classes
@@ -298,7 +336,7 @@ def saved_source(
     Args:
         folder: Where it was saved.
         columns: Names that were given.
-        separator: Between several labels in a text; None if they are a list.
+        label_form: How labels are read; several ones may also be a list.
 
     Raises:
         DataError: For an unusable dataset.
@@ -325,12 +363,14 @@ def saved_source(
     with contextlib.suppress(DataError):
         if "test" in places and all(
             label in (None, -1)
-            for label in _read_saved(places["test"], columns, separator).labels
+            for label in _read_saved(
+                places["test"], columns, label_form.separator
+            ).labels
         ):
             facts.append("the test split has no labels, so it is not used")
             del places["test"]
     read = {
-        role: partial(_read_saved_part, place, columns, separator, tuple(facts))
+        role: partial(_read_saved_part, place, columns, label_form, tuple(facts))
         for role, place in places.items()
     }
     return source_of(folder, read)
@@ -427,13 +467,13 @@ def _inner(feature: Any) -> Any:
 
 
 def _read_saved_part(
-    folder: Path, columns: Columns, separator: str | None, facts: tuple[str, ...]
+    folder: Path, columns: Columns, label_form: LabelForm, facts: tuple[str, ...]
 ) -> Part:
     from datasets import Image
 
-    saved = _read_saved(folder, columns, separator)
+    saved = _read_saved(folder, columns, label_form.separator)
     names = [
-        classes_of(value, separator, f"number {number} of {folder}")
+        label_form.names(value, f"number {number} of {folder}")
         for number, value in enumerate(saved.labels)
     ]
     encoded = (
@@ -448,11 +488,13 @@ def _read_saved_part(
     items = FileItems(
         folder, paths, tuple(map(", ".join, names)), encoded, can_stream=False
     )
-    fact = f"columns: images from {saved.image!r}, classes from {saved.label!r}"
+    noun = "numbers" if label_form.are_numbers else "classes"
+    fact = f"columns: images from {saved.image!r}, {noun} from {saved.label!r}"
     return Part(
         items,
         names,
         class_names=saved.class_names,
         facts=(fact, *facts),
         is_multi=saved.is_multi,
+        target=saved.label if label_form.are_numbers else None,
     )

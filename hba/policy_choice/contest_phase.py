@@ -99,7 +99,7 @@ def _first_rows(
 ) -> tuple[str, ...]:
     """The rows with which the contest begins, at most those of the extent."""
     most = run.record.extent.rows if most is None else most
-    return rows_of_contest(found, most, can_mix=not run.record.has_masks)
+    return rows_of_contest(found, most, can_mix=run.record.task.can_mix)
 
 
 def _drop_trainings(run: AutoRun) -> None:
@@ -187,7 +187,7 @@ def _next_rows(run: AutoRun, contest: Contest, found: Schedule | None) -> list[s
     most = min(at_a_time, run.record.extent.changed - n_changed)
     if most <= 0 or not _has_time_for(run, most):
         return []
-    can_mix = not run.record.has_masks
+    can_mix = run.record.task.can_mix
     rows = contest.next_rows(
         lambda row: changes_of_row(row, found, contest.rows, can_mix=can_mix)
     )

@@ -67,7 +67,8 @@ def choose_network(run: AutoRun) -> None:
     numbers: Sequence[int] = range(len(candidates))
     outcomes = dict[int, Outcome]()
     try:
-        can_measure = not run.record.has_masks and networks.pretrained(candidates)
+        has_linear = run.record.task.has_linear_layer
+        can_measure = has_linear and networks.pretrained(candidates)
         if can_measure and not run.record.linear:
             _measure_linear_layers(run)
         numbers = networks.to_train(

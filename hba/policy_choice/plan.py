@@ -244,7 +244,7 @@ def plan_run(arguments: Arguments, say: Callable[[str], None]) -> AutoRecord:
         data=values["data"],
         n_images=sizes[0].n_images,
         counts=counts,
-        has_masks=summary.task.has_masks,
+        task_name=summary.task.name,
         settings=settings_of_record(values, sizes),
         candidates=candidates_of(sizes),
         has_given_epochs="epochs" in values,

@@ -15,6 +15,8 @@ from hba.models.timm_networks import frozen_in_words
 from hba.policy_choice.extent import Extent
 from hba.policy_search.training_size import TrainingSize
 from hba.results.run import AUTO_NAME
+from hba.tasks import IMAGE_TASKS, ImageTask
+from hba.tasks.task import ImageTaskName
 from hba.utils.files import read_text, reason_of, write_text
 
 FAR_SHARE = 0.4
@@ -91,8 +93,8 @@ class AutoRecord(pydantic.BaseModel, frozen=True):
     """Number of images of each class, or of all if labels are masks; empty for data in
     memory.
     """
-    has_masks: bool = False
-    """Whether labels are masks."""
+    task_name: ImageTaskName = "classification"
+    """What labels mean."""
     settings: dict[str, Any]
     """Settings of the search."""
     has_given_epochs: bool
@@ -161,6 +163,11 @@ class AutoRecord(pydantic.BaseModel, frozen=True):
             options = options[1:]
         command = shlex.join([program, subcommand, data, *options])
         return self.model_copy(update={"data": data, "command": command})
+
+    @property
+    def task(self) -> ImageTask:
+        """What labels mean."""
+        return IMAGE_TASKS[self.task_name]
 
     @property
     def best_linear(self) -> LinearResult | None:

@@ -12,7 +12,7 @@ from torch import nn
 
 from hba.config.evaluation import OF_WEIGHTS, EvaluationConfig, of_earlier_run
 from hba.data.config import DataConfig, resolved_data
-from hba.data.images import EvaluationData, LabelledImages, LazySplit
+from hba.data.images import EvaluationData, LabelledImages, LazySplit, Scale
 from hba.data.load import (
     AnyDataset,
     check_data,
@@ -465,22 +465,26 @@ def shared_data(executor: Executor, data: EvaluationData) -> Shared:
     """
     if isinstance(executor, SerialExecutor):
         return Shared(data)
-    value = (data.name, data.class_names, str(executor.device))
+    value = (data.name, data.class_names, data.scale, str(executor.device))
     return Shared(
         value, (*tensors_of(data.train), *tensors_of(data.test)), data_of_tensors
     )
 
 
 def data_of_tensors(
-    value: tuple[str, tuple[str, ...], str], tensors: Tensors
+    value: tuple[str, tuple[str, ...], Scale, str], tensors: Tensors
 ) -> EvaluationData:
     """The inverse of `shared_data` in another process."""
-    name, class_names, device_name = value
+    name, class_names, scale, device_name = value
     device = find_device(device_name)
     images, labels, test_images, test_labels = tensors
     test = LazySplit(lambda: LabelledImages(test_images, test_labels).to(device))
     return EvaluationData(
-        name, class_names, LabelledImages(images, labels).to(device), test
+        name,
+        class_names,
+        LabelledImages(images, labels).to(device),
+        test,
+        scale=scale,
     )
 
 

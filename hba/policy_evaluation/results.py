@@ -76,6 +76,7 @@ class Evaluation:
             "skipped_images": 0,
             "fingerprints": prints,
             "environment": {},
+            "test_std": None,
         }
         if stored:
             check_same(
@@ -88,6 +89,7 @@ class Evaluation:
             rows |= {row.name: row for row in stored.rows}
         own_network = self.rows[0].own_network
         start = self.rows[0].start
+        task = task_of(train.labels)
         self.result = EvaluationResult(
             class_names=self.data.class_names,
             rows=tuple(rows.values()),
@@ -99,7 +101,8 @@ class Evaluation:
             searched=self.searched,
             own_network=None if own_network is None else own_network.definition,
             pretrained=None if start is None else start.sha256,
-            error=task_of(train.labels).error,
+            error=task.error,
+            scale=self.data.scale if task.has_numbers else None,
             **kept,
         )
 
@@ -162,7 +165,9 @@ class Evaluation:
                 self.folder,
             )
         n_skipped = len(self.data.train.left_out) + len(test.left_out)
+        has_numbers = task_of(test.labels).has_numbers
         return {
+            "test_std": test.labels.std(correction=0).item() if has_numbers else None,
             "test_images": len(test),
             "skipped_images": n_skipped,
             "fingerprints": {**self.result.fingerprints, "test": fingerprint},

@@ -239,7 +239,7 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
         if named := {operation.name for operation in space.mixing} & {
             *(self.operations or ())
         }:
-            subject = self.algorithm.name if can_mix else "a search with masks"
+            subject = self.algorithm.name if can_mix else "a search with these labels"
             remedy = "choose race" if can_mix else "leave it out"
             raise SettingsError(
                 f"{subject} cannot search {min(named)}, which mixes batches; {remedy}"

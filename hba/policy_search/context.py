@@ -147,7 +147,7 @@ class ImageSearchContext(SearchContext):
         networks = _networks(config, data, preprocessing.image_size, network, start)
         space = own_space or config.search_space(
             hyperparameters_of(config.tune, lambda: networks(0), config.weight_decay),
-            can_mix=not task_of(data.train.labels).has_masks,
+            can_mix=task_of(data.train.labels).can_mix,
         )
         _check_goes_with(data, config, space, networks)
         fill = config.fill or data.train.mean_color()

@@ -153,7 +153,7 @@ def race_dots(race: RaceFindings) -> dict[str, Dots]:
         plots["symmetries"] = Dots.of(symmetries, "lost", line, least=10.0)
     forks = _with_errors(race.forks, (race.winner,), "{:+z.3f}")
     if forks:
-        plots["forks"] = Dots.of(forks, "change, nats", 0.0, least=0.01)
+        plots["forks"] = Dots.of(forks, "change of the loss", 0.0, least=0.01)
     return plots
 
 
@@ -222,4 +222,4 @@ def contest_dots(rows: Sequence[Mapping[str, Any]], chosen: object) -> Dots | No
     if not shown:
         return None
     shown.sort(key=lambda row: row.number)
-    return Dots.of(shown, "loss, nats", shown[0].number, least=0.01)
+    return Dots.of(shown, "loss", shown[0].number, least=0.01)

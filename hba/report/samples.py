@@ -62,10 +62,7 @@ class Samples:
             )
         )
         labels = labels.cpu()
-        names = tuple(
-            ", ".join(data.class_names[number] for number in task.present(label[None]))
-            for label in labels
-        )
+        names = tuple(map(data.words_of, labels))
         n_shown = 3 if images.n_channels >= 3 else 1
         masks = tuple(labels) if task.has_masks else None
         samples = {

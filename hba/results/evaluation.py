@@ -15,6 +15,7 @@ import numpy as np
 import pydantic
 
 from hba.config.evaluation import EvaluationConfig
+from hba.data.images import Scale
 from hba.errors import RunError
 from hba.results.answer import Answer, answer
 from hba.results.statistics import PairedDifference
@@ -42,12 +43,12 @@ fields of StepCounts, on a GPU.
 """
 
 BySeed = Mapping[int, float]
-Percent = Annotated[float, pydantic.Field(ge=0, le=100, allow_inf_nan=False)]
+Percent = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 Nats = Annotated[float, pydantic.Field(allow_inf_nan=False)]
 Measure = Literal["test_error", "test_loss", "balanced_accuracy"]
 MEASURES: Mapping[Measure, tuple[str, str, int]] = {
     "test_error": ("test_error_percent", "test error, %", 2),
-    "test_loss": ("nats", "test loss, nats", 3),
+    "test_loss": ("nats", "test loss", 3),
     "balanced_accuracy": ("percent", "balanced accuracy, %", 2),
 }
 """Key of the values in the file, heading and decimals. The balanced accuracy is the
@@ -242,7 +243,12 @@ class EvaluationResult(pydantic.BaseModel):
     pretrained: str | None = None
     """SHA-256 of the weights that the model started from; None for fresh ones."""
     error: str | None = None
-    """Definition of the error for several labels; None for the share of wrong answers.
+    """Definition of the error; None for the share of wrong answers."""
+    scale: Scale | None = None
+    """The scale of numbers as labels; None for other labels."""
+    test_std: float | None = None
+    """The standard deviation of the test labels, if they are numbers; None before the
+    first training.
     """
     wall_seconds: float = 0.0
     """Seconds of all trainings, over all runs of a resumed evaluation."""
@@ -364,7 +370,19 @@ class EvaluationResult(pydantic.BaseModel):
         """The definition of the error, if it is no share of wrong answers, and the
         warnings, as sentences.
         """
-        defined = () if self.error is None else (f"Test error: {self.error}.",)
+        defined = [] if self.error is None else [f"Test error: {self.error}."]
+        if rows := [row.name for row in self.rows if row.mean is not None]:
+            errors = [self.absolute_error(name) for name in rows]
+            texts = [
+                f"{error[0]:.4g} (R² {error[1]:.3f}) with {name}"
+                for name, error in zip(rows, errors, strict=True)
+                if error is not None
+            ]
+            if texts:
+                unit = self.class_names[0]
+                defined.append(
+                    f"Mean absolute error in the unit of {unit}: {', '.join(texts)}."
+                )
         return (*defined, *(f"{warning}." for warning in self.warnings))
 
     @property
@@ -387,6 +405,20 @@ class EvaluationResult(pydantic.BaseModel):
                 "test_loss": measures["test_loss"][row.name],
                 "balanced_accuracy": measures["balanced_accuracy"][row.name],
                 "confusion": [
+    def absolute_error(self, row_name: str) -> tuple[float, float] | None:
+        """The mean absolute error of numbers in their own unit, and the coefficient of
+        determination R², of the test images, as means over seeds; None for other
+        labels.
+        """
+        row = next(row for row in self.rows if row.name == row_name)
+        losses = row.by_seed("test_loss")
+        if self.scale is None or self.test_std is None or row.mean is None:
+            return None
+        explained = math.nan
+        if losses and self.test_std > 0:
+            explained = 1 - statistics.mean(losses.values()) / self.test_std**2
+        return row.mean / 100 * self.scale.std, explained
+
                     confusion and confusion.counts for confusion in row.confusion
                 ],
                 "wrong": row.wrong,

@@ -54,7 +54,7 @@ def networks_table(auto: Mapping[str, Any]) -> Table | None:
                 f"{layer['seconds']:.0f} s",
             )
         )
-    headings = ("network", "pixels", "epochs", "weights", "loss, nats", "error", "time")
+    headings = ("network", "pixels", "epochs", "weights", "loss", "error", "time")
     return Table(headings, tuple(rows)) if rows else None
 
 

@@ -7,6 +7,8 @@ them. All other rooms ask the task; none of them looks at the form of the labels
 Classification  int64 (N,)              cross entropy                   wrong answers
 MultiLabel      bool (N, classes)       binary cross entropy, mean      1 - mean average
                                         over the classes                precision
+Regression      float32 (N,),           squared error                   mean absolute
+                standardized                                            error
 Segmentation    uint8 (N, H, W),        cross entropy plus Dice         1 - mean IoU
                 255 is ignored
 Language        int64 (B, T)            cross entropy                   wrong words
@@ -26,13 +28,20 @@ from hba.tasks.classification import Classification
 from hba.tasks.language import Language
 from hba.tasks.mixed_labels import MixedLabels
 from hba.tasks.multi_label import MultiLabel
+from hba.tasks.regression import Regression
 from hba.tasks.segmentation import Segmentation
 from hba.tasks.task import ImageTask, Outputs, Task
 
 TASKS: Mapping[str, Task] = MappingProxyType(
     {
         task.name: task
-        for task in (Classification(), MultiLabel(), Segmentation(), Language())
+        for task in (
+            Classification(),
+            MultiLabel(),
+            Regression(),
+            Segmentation(),
+            Language(),
+        )
     }
 )
 """All tasks, by name."""
@@ -50,6 +59,7 @@ __all__ = [
     "MixedLabels",
     "MultiLabel",
     "Outputs",
+    "Regression",
     "Segmentation",
     "Task",
     "task_of",

@@ -22,7 +22,9 @@ class Classification(ImageTask):
     name: ClassVar[ImageTaskName] = "classification"
 
     def has_form(self, labels: Tensor | np.ndarray) -> bool:
-        return labels.ndim == 1
+        if isinstance(labels, Tensor):
+            return labels.ndim == 1 and not labels.is_floating_point()
+        return labels.ndim == 1 and labels.dtype.kind != "f"
 
     def stored(
         self, n_images: int, n_classes: int, side: int

@@ -35,6 +35,7 @@ class Segmentation(ImageTask):
     )
     has_one_answer: ClassVar[bool] = False
     has_masks: ClassVar[bool] = True
+    can_mix: ClassVar[bool] = False
     has_linear_layer: ClassVar[bool] = False
 
     def has_form(self, labels: Tensor | np.ndarray) -> bool:

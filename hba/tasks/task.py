@@ -15,7 +15,7 @@ Outputs = Any
 """What a network returns: a tensor, such as logits (B, classes), or a named tuple of
 tensors.
 """
-ImageTaskName = Literal["classification", "multi-label", "segmentation"]
+ImageTaskName = Literal["classification", "multi-label", "regression", "segmentation"]
 """Names of the tasks on images in files."""
 LinearLayer = Callable[[np.ndarray], Tensor]
 """Maps features (N, n) to outputs (N, classes)."""
@@ -75,6 +75,14 @@ class ImageTask(Task):
 
     has_masks: ClassVar[bool] = False
     """Whether labels are masks, which move with the pixels of their images."""
+    has_numbers: ClassVar[bool] = False
+    """Whether labels are numbers with a scale, instead of classes."""
+    can_mix: ClassVar[bool] = True
+    """Whether images can be mixed with their labels."""
+    can_calibrate: ClassVar[bool] = True
+    """Whether a factor of all outputs changes how sure an answer is, and not what it
+    is.
+    """
     has_linear_layer: ClassVar[bool] = True
     """Whether a linear layer on features of images can answer."""
 
@@ -139,7 +147,7 @@ class ImageTask(Task):
 
     @abstractmethod
     def probabilities(self, outputs: Outputs) -> Tensor:
-        """The probability of each class, (N, classes)."""
+        """The probability of each class, (N, classes); of numbers, the answers."""
 
     @abstractmethod
     def n_answers(self, probabilities: Tensor) -> int:
@@ -149,7 +157,9 @@ class ImageTask(Task):
 
     @abstractmethod
     def doubts(self, outputs: Outputs, labels: Tensor) -> Tensor:
-        """The distance of probabilities and labels of each image (N,), in [0, 1]."""
+        """The distance of probabilities and labels of each image (N,), in [0, 1]; of
+        numbers, of answers and labels.
+        """
 
     def class_doubts(self, outputs: Outputs, labels: Tensor) -> Tensor:
         """The doubt of each image about each of its classes, (N, classes), NaN for

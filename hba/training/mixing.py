@@ -15,7 +15,8 @@ from hba.utils.tensors import whole_numbers
 
 
 def check_can_augment(space: SearchSpace, task: ImageTask, owner: str) -> None:
-    """Check that a space suits the labels: masks cannot be mixed, and move with pixels.
+    """Check that a space suits the labels: masks and numbers cannot be mixed, and masks
+    move with pixels.
 
     Args:
         space: The space.
@@ -23,17 +24,17 @@ def check_can_augment(space: SearchSpace, task: ImageTask, owner: str) -> None:
         owner: What has the space, in the message.
 
     Raises:
-        SettingsError: If labels are masks, and an operation mixes images or does not
-            say whether it moves pixels.
+        SettingsError: If they cannot be mixed, and an operation mixes images, or if
+            they are masks, and an operation does not say whether it moves pixels.
     """
-    if not task.has_masks:
-        return
-    if space.mixing:
+    if space.mixing and not task.can_mix:
         names = ", ".join(operation.name for operation in space.mixing)
         raise SettingsError(
-            f"{owner} mixes images, but masks cannot be mixed; leave out {names}, or"
-            " choose another"
+            f"{owner} mixes images, but labels of {task.name} cannot be mixed; leave"
+            f" out {names}, or choose another"
         )
+    if not task.has_masks:
+        return
     unknown = [row.name for row in space.on_images if row.moves_pixels is None]
     if unknown:
         raise SettingsError(

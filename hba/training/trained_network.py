@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hba.config.evaluation import EvaluationConfig
-from hba.data.images import EvaluationData, checked_images
+from hba.data.images import UNSCALED, EvaluationData, Scale, checked_images
 from hba.data.loader import as_floats
 from hba.data.reading import (
     fitted,
@@ -66,6 +66,9 @@ class NetworkInfo(pydantic.BaseModel, frozen=True):
     model: str
     """Its name, or the class of the user's own network."""
     classes: tuple[str, ...]
+    """Their names, or one name for what numbers mean."""
+    scale: Scale = UNSCALED
+    """The scale of numbers as labels."""
     image_size: int
     """Side of images in pixels."""
     input_size: int
@@ -93,8 +96,8 @@ class NetworkInfo(pydantic.BaseModel, frozen=True):
 class FromPixels(nn.Module):
     """A network with its standardization.
 
-    It maps images uint8 (N, C, S, S) to logits (N, classes), or (N, classes, S, S) for
-    masks.
+    It maps images uint8 (N, C, S, S) to logits (N, classes), to (N, classes, S, S) for
+    masks, or to numbers (N, 1) in their own unit.
     """
 
     mean: Tensor
@@ -104,6 +107,7 @@ class FromPixels(nn.Module):
         super().__init__()
         self.network = network
         self.input_size = info.input_size
+        self.scale = info.scale
         self.register_buffer("mean", torch.tensor(info.mean)[None, :, None, None])
         self.register_buffer("std", torch.tensor(info.std)[None, :, None, None])
         # Measuring depends on nothing else: it replaces a random resized crop by a
@@ -115,7 +119,7 @@ class FromPixels(nn.Module):
             self.mean, self.std, self.baseline, self.input_size
         )
         logits: Tensor = self.network(preprocessing.measure(as_floats(images)))
-        return logits
+        return logits if self.scale == UNSCALED else self.scale.numbers(logits)
 
 
 class KeptNetwork(NamedTuple):
@@ -151,6 +155,7 @@ class KeptNetwork(NamedTuple):
         images = data.test.opened()
         info = NetworkInfo(
             classes=tuple(map(printable, data.class_names)),
+            scale=data.scale,
             image_size=data.train.image_size,
             input_size=prepared.image_size,
             channels=data.train.n_channels,
@@ -260,16 +265,18 @@ class TrainedNetwork:
     info: NetworkInfo
     """The content of network.json."""
     module: Callable[[Tensor], Tensor]
-    """From images uint8 (N, C, S, S) to logits (N, classes), or (N, classes, S, S)."""
+    """From images uint8 (N, C, S, S) to logits (N, classes) or (N, classes, S, S), or
+    to numbers (N, 1) in their own unit.
+    """
 
     def __repr__(self) -> str:
         info = self.info
         size = f"{self.info.image_size}x{self.info.image_size}"
         error = f"test error {info.test_error_percent:.2f} %"
-        return (
-            f"TrainedNetwork({info.model}, {len(self.classes)} classes, {size},"
-            f" {error})"
-        )
+        answers = f"{len(self.classes)} classes"
+        if self.task.has_numbers:
+            answers = f"numbers of {self.classes[0]}"
+        return f"TrainedNetwork({info.model}, {answers}, {size}, {error})"
 
     @property
     def task(self) -> ImageTask:
@@ -302,9 +309,9 @@ class TrainedNetwork:
     @torch.no_grad()
     def predict(self, images: Any) -> Tensor:
         """Predict probabilities (N, classes) in [0, 1], or (N, classes, S, S) for
-        masks.
+        masks; or numbers (N, 1) in their own unit.
 
-        They sum to 1 over the classes, unless images have several labels.
+        Probabilities sum to 1 over the classes, unless images have several labels.
 
         Args:
             images: An image, or a list or any iterable of images, which is read in

@@ -230,7 +230,9 @@ def test_a_few_broken_images_are_left_out() -> None:
 
 def test_prepared_images_are_searched() -> None:
     lines = said("prepare", "pets", "--out", "pets.hba", "--image-size", "8")
-    assert lines[0].startswith("Prepared: 24 images in train; 2 classes, 8 pixels")
+    assert lines[0].startswith(
+        "Prepared: 24 images in train; 2 classes: cats, dogs; 8 pixels"
+    )
     said("search", "pets.hba", *SMALL[:-4], "--device", "cpu", "--out", "new")
     assert settings("new")["data"] == str(Path("pets.hba").resolve())
 

@@ -88,7 +88,8 @@ def test_what_cannot_be_images_or_labels_is_refused() -> None:
         check_refusal(named, lambda images=images: LabelledImages(images, LABELS))
     for labels, named in (
         (LABELS[:5], "(5,)"),
-        (LABELS.float(), "float32"),
+        (LABELS.float().log(), "finite"),
+        (LABELS.float()[:, None], "float32"),
         (["cat"] * 6, "text"),
         (MATRIX * 2, "0 and 1"),
         (torch.eye(2)[LABELS], "argmax"),

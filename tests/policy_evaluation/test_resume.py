@@ -175,7 +175,7 @@ def test_what_is_no_evaluation_is_refused(out: Path, tmp_path: Path) -> None:
         (
             {
                 **content,
-                "rows": [{**content["rows"][0], "test_error_percent": [200.0, 0.0]}],
+                "rows": [{**content["rows"][0], "test_error_percent": [-1.0, 0.0]}],
             },
             RunError,
         ),

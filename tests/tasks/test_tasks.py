@@ -8,7 +8,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from random_inputs import seeded
-from sklearn.metrics import accuracy_score, average_precision_score, jaccard_score
+from sklearn.metrics import (
+    accuracy_score,
+    average_precision_score,
+    jaccard_score,
+    mean_absolute_error,
+)
 from torch import Tensor
 
 from hba.tasks import (
@@ -17,9 +22,11 @@ from hba.tasks import (
     ImageTask,
     MixedLabels,
     MultiLabel,
+    Regression,
     Segmentation,
     task_of,
 )
+from hba.tasks.regression import PENALTIES
 from hba.tasks.segmentation import IGNORED
 
 N_CLASSES = 4
@@ -30,8 +37,8 @@ SIDE = 6
 class Example(NamedTuple):
     """A task with labels, and what PyTorch and scikit-learn compute for it.
 
-    targets: the right probability of each class, with the shape of outputs. counts: for
-    each class, whether it counts, at each place.
+    targets: the right probability of each class, with the shape of outputs; of numbers,
+    the labels. counts: for each class, whether it counts, at each place.
     """
 
     labels: Tensor
@@ -95,6 +102,16 @@ def error_of_masks(logits: Tensor, masks: Tensor) -> float:
     return 1 - float(jaccard_score(masks[is_valid], answers, average="macro"))
 
 
+def squared_errors(outputs: Tensor, labels: Tensor) -> Tensor:
+    return F.mse_loss(outputs[:, 0], labels.double(), reduction="none")
+
+
+def smoothed_squares(outputs: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+    to_labels = squared_errors(outputs, labels).mean()
+    to_mean = squared_errors(outputs, torch.zeros_like(labels)).mean()
+    return (1 - smoothing) * to_labels + smoothing * to_mean
+
+
 CLASSES = torch.arange(N_IMAGES) % N_CLASSES
 SEVERAL = torch.rand(N_IMAGES, N_CLASSES, generator=seeded(0)) < 0.4
 MASKS = torch.randint(
@@ -102,6 +119,7 @@ MASKS = torch.randint(
 )
 MASKS[:, 0, :3] = IGNORED
 MASKS[:30] = MASKS[:30].where(MASKS[:30] != 3, 2)
+NUMBERS = torch.randn(N_IMAGES, generator=seeded(4))
 IS_CLASS = (MASKS[:, None] == torch.arange(N_CLASSES)[:, None, None]).double()
 EXAMPLES = {
     "classification": Example(
@@ -121,6 +139,14 @@ EXAMPLES = {
         binary_cross_entropies,
         lambda logits, labels: 1 - average_precision_score(labels, logits),
         smoothed_binary,
+    ),
+    "regression": Example(
+        NUMBERS,
+        NUMBERS.double()[:, None],
+        ones(NUMBERS.double()[:, None]),
+        squared_errors,
+        lambda outputs, labels: float(mean_absolute_error(labels, outputs[:, 0])),
+        smoothed_squares,
     ),
     "segmentation": Example(
         MASKS,
@@ -152,7 +178,7 @@ def example(name: str) -> Example:
 
 @pytest.fixture
 def logits(task: ImageTask) -> Tensor:
-    size = task.output_shape(N_IMAGES, N_CLASSES, SIDE)
+    size = task.output_shape(N_IMAGES, 1 if task.has_numbers else N_CLASSES, SIDE)
     return torch.randn(size, generator=seeded(1), dtype=torch.float64)
 
 
@@ -226,6 +252,9 @@ def test_doubts_are_those_of_who_guesses_and_of_who_knows(
     task: ImageTask, example: Example
 ) -> None:
     labels = example.labels
+    if task.has_numbers:
+        assert float(task.doubts(example.targets, labels).max()) < 1e-6
+        return
     certain = 50.0 * (2 * example.targets - 1)
     assert float(task.doubts(certain, labels).max()) < 1e-6
     places = [0, *range(2, example.targets.ndim)]
@@ -240,6 +269,13 @@ def test_the_error_of_guessing_is_that_of_one_answer_for_all(
     task: ImageTask, example: Example
 ) -> None:
     labels = example.labels
+    if task.has_numbers:
+        answers = labels.double()[:, None]
+        errors = [
+            example.error(answer.expand_as(answers), labels) for answer in answers
+        ]
+        assert float(task.guessing_error(labels)) == pytest.approx(min(errors))
+        return
     errors = []
     for number in range(N_CLASSES):
         answer = torch.zeros_like(example.targets)
@@ -253,6 +289,8 @@ def test_the_error_of_guessing_is_that_of_one_answer_for_all(
 
 
 def test_classes_are_counted_kept_and_found(task: ImageTask, example: Example) -> None:
+    if task.has_numbers:
+        pytest.skip("numbers have no classes")
     labels = example.labels
     members = task.members(labels).bool().numpy()
     is_shown = example.targets.flatten(2) if task.has_masks else example.targets
@@ -309,10 +347,54 @@ def test_answers_are_the_likeliest_class_or_all_likely_labels() -> None:
 def test_a_linear_layer_separates_what_is_linear(
     task: ImageTask, example: Example
 ) -> None:
-    if not task.has_linear_layer:
-        pytest.skip("there is none for this task")
+    if not task.has_linear_layer or task.has_numbers:
+        pytest.skip("there are no classes of images")
     random = np.random.default_rng(0)
     members = task.members(example.labels).numpy()
     features = 4.0 * members.T + random.normal(size=(N_IMAGES, N_CLASSES))
     layer = task.fit_linear(features, example.labels, N_CLASSES)
     assert float(task.error_share(layer(features), example.labels)) < 0.05
+
+
+def test_numbers_are_divided_into_bins_of_equally_many_images() -> None:
+    numbers = NUMBERS.numpy()
+    strata = Regression().strata(numbers)
+    assert np.bincount(strata).tolist() == [10, 10, 10, 10]
+    in_order = strata[numbers.argsort()]
+    assert (np.diff(in_order) >= 0).all()
+    assert len(np.unique(Regression().strata(numbers[:8]))) == 1
+    # Of counts, most are equal.
+    counts = np.array([0.0] * 35 + [1.0] * 5)
+    assert np.bincount(Regression().strata(counts)).tolist() == [35, 5]
+
+
+def test_the_linear_layer_of_numbers_is_ridge_regression_by_leave_one_out() -> None:
+    random = np.random.default_rng(0)
+    features = random.normal(size=(30, 8))
+    numbers = features @ random.normal(size=8) + random.normal(size=30)
+    scaled = (features - features.mean(0)) / features.std(0)
+
+    def prediction(penalty: float, is_fitted: np.ndarray, x: np.ndarray) -> np.ndarray:
+        fitted = scaled[is_fitted]
+        mean = fitted.mean(0)
+        mean_number = numbers[is_fitted].mean()
+        inner = (fitted - mean).T @ (fitted - mean) + penalty * np.eye(8)
+        weights = np.linalg.solve(
+            inner, (fitted - mean).T @ (numbers[is_fitted] - mean_number)
+        )
+        answer: np.ndarray = (x - mean) @ weights + mean_number
+        return answer
+
+    def leave_one_out(penalty: float) -> float:
+        errors = [
+            prediction(penalty, np.arange(30) != place, scaled[place]) - numbers[place]
+            for place in range(30)
+        ]
+        return float(np.mean(np.square(errors)))
+
+    best = min(PENALTIES, key=leave_one_out)
+    expected = prediction(best, np.ones(30, dtype=bool), scaled)
+    labels = torch.from_numpy(numbers).float()
+    outputs = Regression().fit_linear(features, labels, 1)(features)
+    assert outputs.shape == (30, 1)
+    assert outputs[:, 0].numpy() == pytest.approx(expected, abs=1e-4)
