@@ -35,7 +35,7 @@ _OF_TRAINING = (
     "optimizer",
 )
 _OF_IMAGES = ("image_size", "split_seed", "data_root", "skip_broken")
-_OF_THESE_IMAGES = ("data", "masks", "group", "classes", "levels")
+_OF_THESE_IMAGES = ("data", "masks", "mask_colors", "group", "classes", "levels")
 _OF_BASELINE = (
     "baseline",
     "baseline_like",

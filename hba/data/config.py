@@ -87,6 +87,10 @@ class DataConfig(Settings):
     """Folder of masks with the names of the images, whose pixels are numbers of
     classes.
     """
+    mask_colors: Annotated[str | None, DefaultText("none: masks of numbers")] = None
+    """Text file of the colors in masks: lines with red, green, blue and the name of a
+    class, or ignored.
+    """
     label_column: Annotated[
         str | None, DefaultText("the one called label, class or target")
     ] = None
@@ -97,14 +101,14 @@ class DataConfig(Settings):
     """Character between the labels in a cell of a table or a saved dataset, such as
     ";", if images have several. An empty cell is an image without a label.
     """
-    split_column: Annotated[str | None, DefaultText("the one called split, if any")] = (
-        None
-    )
-    """Column of a table that says train, val or test; with none, the splits are drawn.
     target: Annotated[str | None, DefaultText("none: images have classes")] = None
     """Column of numbers in a table or a saved dataset, which a network learns to
     predict instead of classes.
     """
+    split_column: Annotated[str | None, DefaultText("the one called split, if any")] = (
+        None
+    )
+    """Column of a table that says train, val or test; with none, the splits are drawn.
     """
     image_folder: Annotated[str | None, DefaultText("the folder of the table")] = None
     """Folder that the paths in a table are relative to, itself relative to the folder
@@ -230,8 +234,9 @@ def resolved_data(settings: Mapping[str, Any]) -> dict[str, Any]:
     resolved = dict(settings)
     data = settings.get("data")
     classes = settings.get("classes")
-    if isinstance(masks := settings.get("masks"), str | Path):
-        resolved["masks"] = str(Path(masks).resolve())
+    for name in ("masks", "mask_colors"):
+        if isinstance(place := settings.get(name), str | Path):
+            resolved[name] = str(Path(place).resolve())
     if isinstance(data, Path) or (
         isinstance(data, str) and data not in DATASET_NAMES and Path(data).exists()
     ):

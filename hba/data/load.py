@@ -103,7 +103,7 @@ def find_source(config: DataConfig) -> Source:
     idle += {"builtin": (), "prepared": ("download", "levels")}.get(
         source_format, ("download",)
     )
-    idle += () if source_format == "masks" else ("masks",)
+    idle += () if source_format == "masks" else ("masks", "mask_colors")
     if ineffective := [name for name in idle if getattr(config, name)]:
         raise SettingsError(f"{ineffective[0]} has no effect on {config.data}; omit it")
     if config.target is not None:
@@ -120,7 +120,10 @@ def find_source(config: DataConfig) -> Source:
         ),
         "folder": lambda: folder_source(place),
         "masks": lambda: masks_source(
-            place, Path(config.masks) if config.masks else None, config.stored_size
+            place,
+            Path(config.masks) if config.masks else None,
+            Path(config.mask_colors) if config.mask_colors else None,
+            config.stored_size,
         ),
         "npz": lambda: npz_source(place),
         "prepared": lambda: cached_source(place, config.stored_size),
@@ -149,9 +152,6 @@ def find_source(config: DataConfig) -> Source:
     return source if config.classes is None else keep_classes(source, config.classes)
 
 
-def load_search_data(
-    config: DataConfig, on_read: OnRead | None = None, dataset: AnyDataset | None = None
-) -> SearchData:
 def _check_has_no_classes(config: DataConfig) -> None:
     """SettingsError for a setting of classes beside a target."""
     for name in ("label_column", "label_separator", "classes"):
@@ -161,6 +161,9 @@ def _check_has_no_classes(config: DataConfig) -> None:
             )
 
 
+def load_search_data(
+    config: DataConfig, on_read: OnRead | None = None, dataset: AnyDataset | None = None
+) -> SearchData:
     """Load training and validation images. Files of the test split stay closed.
 
     Args:
@@ -201,10 +204,10 @@ def _check_has_no_classes(config: DataConfig) -> None:
     details: dict[str, Any] = {
         "not_images": not_images,
         "facts": source.facts,
+        "scale": source.scale,
         "has_own_val": source.val is not None,
     }
     if config.data not in DATASET_NAMES:
-        "scale": source.scale,
         details |= {"listing": (train, val), "train_pool": train}
     return SearchData(
         source.name, source.class_names, *images, test_images=n_test, **details
@@ -252,10 +255,10 @@ def load_evaluation_data(
     details: dict[str, Any] = {
         "not_images": (*source.train.unused, *val_unused),
         "facts": source.facts,
+        "scale": source.scale,
     }
     if config.data in TORCHVISION:
         # Opening it reads its images.
-        "scale": source.scale,
         test = LazySplit(lambda: _read(splits.test(), config))
     else:
         tested = splits.test()
@@ -414,14 +417,14 @@ def dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Sou
         training.names[:n_classes] if is_named and training.names else range(n_classes)
     )
     name = type(datasets[0]).__name__
-    warn_of_names([*map(str, names)], name)
-    images = [image_set.images.numpy() for image_set in image_sets]
-    pools = [
     scale = UNSCALED
     if task_of(labels[0]).has_numbers:
         names = ("number",)
         scale = Scale.of(labels[0].astype(np.float64))
         labels = [scale.labels(numbers) for numbers in labels]
+    warn_of_names([*map(str, names)], name)
+    images = [image_set.images.numpy() for image_set in image_sets]
+    pools = [
         replace(in_memory(*pair, name), image_size=size)
         for pair in zip(images, labels, strict=True)
     ]

@@ -4,9 +4,11 @@ train/masks/* and optionally the same of val and test.
 A mask has the name of its image, except for the ending, and its size. Its pixels are
 numbers of classes: grey levels, or indices of a palette. 255 is ignored, unless the
 masks have only 0 and 255, which are then the classes 0 and 1. The names of the classes
-are the lines of classes.txt, if the folder has it.
+are the lines of classes.txt, if the folder has it. Masks in colors need a file that
+lists the colors with the names of their classes.
 """
 
+import re
 from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -34,7 +36,7 @@ from hba.data.reading import (
 )
 from hba.errors import DataError
 from hba.tasks.segmentation import IGNORED
-from hba.utils.files import read_text
+from hba.utils.files import read_text, reason_of
 from hba.utils.text import first_of
 
 IMAGES = "images"
@@ -48,6 +50,10 @@ OPACITY = 0.6
 """Of the colors on an image, in [0, 1]."""
 LOSSY = ("JPEG", "WEBP")
 """Formats that change the numbers in masks."""
+IGNORED_NAME = "ignored"
+"""In a file of colors, the name of the class of ignored pixels."""
+COLOR_LINE = re.compile(r"(\d+)[\s,]+(\d+)[\s,]+(\d+)[\s,]+(\S.*)")
+"""A line of a file of colors."""
 
 Folders = Mapping[str, tuple[Path, Path]]
 """The folders of images and of masks, by split."""
@@ -58,6 +64,69 @@ class Pair(NamedTuple):
 
     image: Path
     mask: Path
+
+
+class MaskColors(NamedTuple):
+    """The colors of the classes in masks."""
+
+    class_names: tuple[str, ...]
+    numbers: Mapping[int, int]
+    """The class of each color, which is 65536 red + 256 green + blue."""
+
+    @staticmethod
+    def read(file: Path) -> "MaskColors":
+        """Read a file with a line for each color: three levels and the name of its
+        class, such as `64 128 64 grass`.
+
+        Classes are numbered in the order of their names in the file; colors of one name
+        are one class. The name `ignored` is no class.
+
+        Raises:
+            DataError: For another file.
+        """
+        try:
+            lines = read_text(file).splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(
+                f"cannot read {file} ({reason_of(error)}); give a text file"
+            ) from None
+        names: dict[str, int] = {}
+        numbers: dict[int, int] = {}
+        for line in filter(None, map(str.strip, lines)):
+            match = COLOR_LINE.fullmatch(line)
+            levels = [int(level) for level in match.groups()[:3]] if match else []
+            color = _color_number(np.array(levels)) if match else -1
+            if match is None or max(levels) > WHITE or color in numbers:
+                raise DataError(
+                    f"each line of {file} must have a color of its own and a class,"
+                    f" such as 64 128 64 grass, got {line!r:.60}"
+                )
+            name = composed(match[4].strip())
+            number = IGNORED
+            if name != IGNORED_NAME:
+                number = names.setdefault(name, len(names))
+            numbers[color] = number
+        if len(names) < 2:
+            raise DataError(f"{file} must have colors of at least two classes")
+        return MaskColors(tuple(names), numbers)
+
+    def of(self, picture: Image.Image) -> np.ndarray:
+        """The class of each pixel, uint8 (H, W). DataError for another color."""
+        colors = _color_number(np.asarray(picture.convert("RGB")))
+        found, places = np.unique(colors, return_inverse=True)
+        if unknown := [color for color in found.tolist() if color not in self.numbers]:
+            red, green, blue = unknown[0] >> 16, unknown[0] >> 8 & 255, unknown[0] & 255
+            raise DataError(
+                f"it has the color {red} {green} {blue}, which is not listed"
+            )
+        numbers = np.array([self.numbers[color] for color in found.tolist()])
+        return numbers.astype(np.uint8)[places].reshape(colors.shape)
+
+
+def _color_number(levels: np.ndarray) -> Any:
+    """65536 red + 256 green + blue, of levels (..., 3)."""
+    red, green, blue = np.moveaxis(levels.astype(np.int64), -1, 0)
+    return (red << 16) + (green << 8) + blue
 
 
 class MaskedFiles(FileItems):
@@ -76,7 +145,9 @@ def has_masks(folder: Path) -> bool:
     )
 
 
-def masks_source(folder: Path, masks: Path | None, image_size: int) -> Source:
+def masks_source(
+    folder: Path, masks: Path | None, colors_file: Path | None, image_size: int
+) -> Source:
     """A folder of images with masks as a source. The masks of a split are read at once,
     and its images when they are needed.
 
@@ -84,17 +155,22 @@ def masks_source(folder: Path, masks: Path | None, image_size: int) -> Source:
         folder: As the module describes it; with `masks`, a folder of images, or of such
             folders for train, val and test.
         masks: A folder of masks, likewise.
+        colors_file: The colors of the classes; None for masks of numbers.
         image_size: Side in pixels to which masks are fitted.
 
     Raises:
         DataError: For an unusable folder, and for masks that do not fit.
     """
     folders = _folders_of(folder, masks)
+    colors = None if colors_file is None else MaskColors.read(colors_file)
     pairs, unused = _pairs(*folders["train"])
-    train_masks = _read_masks(pairs, image_size)
+    train_masks = _read_masks(pairs, image_size, colors)
     values = set[int]().union(*(mask.values for mask in train_masks))
-    is_binary = values == BLACK_AND_WHITE
-    names = _class_names(folder, n_classes_of(values))
+    is_binary = colors is None and values == BLACK_AND_WHITE
+    if colors is not None:
+        names = colors.class_names
+    else:
+        names = _class_names(folder, n_classes_of(values))
 
     def pool(
         pairs: Sequence[Pair], unused: Sequence[SkippedFile], masks: Sequence[_Mask]
@@ -117,7 +193,7 @@ def masks_source(folder: Path, masks: Path | None, image_size: int) -> Source:
 
     def pool_of(split: str) -> Pool:
         pairs, unused = _pairs(*folders[split])
-        return pool(pairs, unused, _read_masks(pairs, image_size))
+        return pool(pairs, unused, _read_masks(pairs, image_size, colors))
 
     return Source(
         str(folder),
@@ -228,18 +304,21 @@ class _Mask(NamedTuple):
     values: set[int]
 
 
-def _read_masks(pairs: Sequence[Pair], image_size: int) -> list[_Mask]:
+def _read_masks(
+    pairs: Sequence[Pair], image_size: int, colors: MaskColors | None
+) -> list[_Mask]:
+    read = partial(_read_mask, image_size=image_size, colors=colors)
     with ThreadPoolExecutor(N_READERS) as threads:
-        return [*threads.map(partial(_read_mask, image_size=image_size), pairs)]
+        return [*threads.map(read, pairs)]
 
 
-def _read_mask(pair: Pair, image_size: int) -> _Mask:
+def _read_mask(pair: Pair, image_size: int, colors: MaskColors | None) -> _Mask:
     try:
         size = upright_size(pair.image)
         with opened(pair.mask) as mask:
             if mask.format in LOSSY:
                 raise DataError(f"{mask.format} changes numbers of classes; use PNG")
-            numbers = numbers_of(mask, size)
+            numbers = numbers_of(mask if colors is None else colors.of(mask), size)
     except DataError as error:
         raise DataError(
             f"cannot use the mask {pair.mask} ({error}); mend it, or remove it with"
@@ -275,7 +354,9 @@ def numbers_of(mask: Any, size: tuple[int, int]) -> np.ndarray:
         # The last of two or four channels says what is transparent.
         n_colors = values.shape[2] - (values.shape[2] in (2, 4))
         if (values[..., :n_colors] != values[..., :1]).any():
-            raise DataError("it has colors instead of numbers of classes")
+            raise DataError(
+                "it has colors instead of numbers of classes; list them: --mask-colors"
+            )
         values = values[..., 0]
     if values.dtype == bool:
         return values.astype(np.uint8)

@@ -215,6 +215,7 @@ def _evaluation_part(
             if (table := tables.measured_table(results, measure))
         ],
         "error": error_in_words(results.error),
+        "classes": tables.classes_table(results),
         "confused": tables.confused(results),
     }
 

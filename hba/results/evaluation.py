@@ -56,6 +56,17 @@ mean recall over classes.
 """
 
 
+OF_SEEDS = (
+    "seeds",
+    "test_error_percent",
+    "test_loss",
+    "confusion",
+    "wrong",
+    "class_error_percents",
+)
+"""Fields of a row with a value for each seed."""
+
+
 class EvaluationRow(pydantic.BaseModel):
     """An augmentation, and what was measured on the test split after the last epoch of
     each training.
@@ -78,10 +89,12 @@ class EvaluationRow(pydantic.BaseModel):
     """For each seed, the part of each test image in the error, as `image_errors` reads
     it; None if images have several labels.
     """
+    class_error_percents: tuple[tuple[Percent | None, ...] | None, ...] = ()
+    """For each seed, the error of each class, if the error is a mean over classes."""
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Self:
-        columns = (self.test_error_percent, self.test_loss, self.confusion, self.wrong)
+        columns = [getattr(self, name) for name in OF_SEEDS if name != "seeds"]
         if any(len(column) != len(self.seeds) for column in columns):
             raise ValueError(
                 f"row {self.name} must have one value of each measure for each seed"
@@ -168,8 +181,7 @@ class EvaluationRow(pydantic.BaseModel):
 
     def with_training(self, seed: int, test: Measured) -> "EvaluationRow":
         """The row with another training, in the order of seeds."""
-        names = ("seeds", "test_error_percent", "test_loss", "confusion", "wrong")
-        trainings = zip(*(getattr(self, name) for name in names), strict=True)
+        trainings = zip(*(getattr(self, name) for name in OF_SEEDS), strict=True)
         loss = test.loss if math.isfinite(test.loss) else None
         wrong = None
         if test.image_errors is not None:
@@ -177,10 +189,17 @@ class EvaluationRow(pydantic.BaseModel):
             is_bits = parts.dtype == bool
             stored = np.packbits(parts) if is_bits else parts.astype("<f4")
             wrong = base64.b64encode(stored.tobytes()).decode()
-        new = (seed, test.error_percent, loss, test.confusion, wrong)
+        new = (
+            seed,
+            test.error_percent,
+            loss,
+            test.confusion,
+            wrong,
+            test.class_error_percents,
+        )
         in_order = sorted([*trainings, new], key=lambda training: training[0])
         columns = zip(*in_order, strict=True)
-        return self.model_copy(update=dict(zip(names, columns, strict=True)))
+        return self.model_copy(update=dict(zip(OF_SEEDS, columns, strict=True)))
 
 
 class LeakageReport(pydantic.BaseModel):
@@ -271,6 +290,7 @@ class EvaluationResult(pydantic.BaseModel):
         n_classes = len(content["class_names"])
         rows = [
             {
+                "class_error_percents": [None] * len(row["seeds"]),
                 **row,
                 "test_loss": row["test_loss"]["nats"],
                 "confusion": [
@@ -385,6 +405,20 @@ class EvaluationResult(pydantic.BaseModel):
                 )
         return (*defined, *(f"{warning}." for warning in self.warnings))
 
+    def absolute_error(self, row_name: str) -> tuple[float, float] | None:
+        """The mean absolute error of numbers in their own unit, and the coefficient of
+        determination R², of the test images, as means over seeds; None for other
+        labels.
+        """
+        row = next(row for row in self.rows if row.name == row_name)
+        losses = row.by_seed("test_loss")
+        if self.scale is None or self.test_std is None or row.mean is None:
+            return None
+        explained = math.nan
+        if losses and self.test_std > 0:
+            explained = 1 - statistics.mean(losses.values()) / self.test_std**2
+        return row.mean / 100 * self.scale.std, explained
+
     @property
     def answer(self) -> Answer | None:
         """What to use, and how sure that is (see hba.results.answer); None before
@@ -405,23 +439,10 @@ class EvaluationResult(pydantic.BaseModel):
                 "test_loss": measures["test_loss"][row.name],
                 "balanced_accuracy": measures["balanced_accuracy"][row.name],
                 "confusion": [
-    def absolute_error(self, row_name: str) -> tuple[float, float] | None:
-        """The mean absolute error of numbers in their own unit, and the coefficient of
-        determination R², of the test images, as means over seeds; None for other
-        labels.
-        """
-        row = next(row for row in self.rows if row.name == row_name)
-        losses = row.by_seed("test_loss")
-        if self.scale is None or self.test_std is None or row.mean is None:
-            return None
-        explained = math.nan
-        if losses and self.test_std > 0:
-            explained = 1 - statistics.mean(losses.values()) / self.test_std**2
-        return row.mean / 100 * self.scale.std, explained
-
                     confusion and confusion.counts for confusion in row.confusion
                 ],
                 "wrong": row.wrong,
+                "class_error_percents": row.class_error_percents,
             }
             for row in self.rows
         ]

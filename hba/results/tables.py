@@ -1,5 +1,6 @@
 """Tables of a run, for its page and for commands."""
 
+import statistics
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -97,6 +98,33 @@ def measured_table(results: EvaluationResult, measure: Measure) -> Table | None:
         return None
     minus_this = f"{results.rows[0].name} minus this, 95 % interval"
     return Table(("trained with", heading, "std", "each seed", minus_this), tuple(rows))
+
+
+def classes_table(results: EvaluationResult) -> Table | None:
+    """The error of each class in each row, as means over seeds; None if the error is
+    not a mean over classes.
+    """
+    of_rows = {}
+    for row in results.rows:
+        of_seeds = [errors for errors in row.class_error_percents if errors is not None]
+        if of_seeds:
+            of_rows[row.name] = [
+                [error for error in errors if error is not None]
+                for errors in zip(*of_seeds, strict=True)
+            ]
+    if not of_rows:
+        return None
+    rows = tuple(
+        (
+            name,
+            *(
+                f"{statistics.mean(errors[number]):.2f}" if errors[number] else "-"
+                for errors in of_rows.values()
+            ),
+        )
+        for number, name in enumerate(results.class_names)
+    )
+    return Table(("class", *of_rows), rows)
 
 
 def confused(results: EvaluationResult) -> dict[str, Any] | None:

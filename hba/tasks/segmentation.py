@@ -90,6 +90,9 @@ class Segmentation(ImageTask):
         values = n_images * error - (n_images - 1) * others
         return (values + error - values.mean()).float()
 
+    def class_errors(self, statistics: Tensor) -> Tensor:
+        return 1 - class_ious(statistics.sum(dim=0))
+
     def smoothing(self, outputs: Tensor, labels: Tensor) -> Tensor:
         even = -outputs.log_softmax(dim=1).mean(dim=1)
         is_valid = labels != IGNORED
@@ -176,13 +179,20 @@ def mean_iou(statistics: Tensor) -> Tensor:
     Returns:
         (...), float64; 1 if no class has a pixel.
     """
+    means = class_ious(statistics).nanmean(dim=-1)
+    return means.nan_to_num(1.0)
+
+
+def class_ious(statistics: Tensor) -> Tensor:
+    """The intersection over union of each class, float64 (..., classes), NaN if no
+    pixel is in the union.
+
+    Args:
+        statistics: As for mean_iou.
+    """
     exact = statistics.to(exact_device(statistics.device)).double()
     both, either = exact.unbind(-1)
-    is_present = either > 0
-    ratios = torch.where(is_present, both / either.clamp(min=1), 0.0)
-    n_present = is_present.sum(dim=-1)
-    means = ratios.sum(dim=-1) / n_present.clamp(min=1)
-    return torch.where(n_present > 0, means, 1.0)
+    return both / either
 
 
 def dice_losses(outputs: Tensor, labels: Tensor) -> Tensor:

@@ -145,6 +145,12 @@ class ImageTask(Task):
         """
         return None
 
+    def class_errors(self, statistics: Tensor) -> Tensor | None:
+        """The error of each class (classes,) in [0, 1], NaN without any image of it;
+        None if the error is not a mean over classes.
+        """
+        return None
+
     @abstractmethod
     def probabilities(self, outputs: Outputs) -> Tensor:
         """The probability of each class, (N, classes); of numbers, the answers."""

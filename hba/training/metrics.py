@@ -1,5 +1,6 @@
 """Loss, error and confusion matrix of a network on a whole split."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -96,6 +97,10 @@ class Measured:
     image_errors: Tensor | None = field(default=None, repr=False, compare=False)
     """The part of each image (N,) in the error, on the CPU, bool if images are answered
     rightly or wrongly; None if there is no such part.
+    """
+    class_error_percents: tuple[float | None, ...] | None = None
+    """The error of each class, None without any image of it; None if the error is not a
+    mean over classes.
     """
 
 
@@ -221,9 +226,17 @@ def measure(
         image_errors = image_errors.cpu()
         # Of many images, a mean in single precision is not exact.
         error_percent = 100 * float(image_errors.double().sum()) / len(data)
+    class_errors = task.class_errors(statistics)
+    percents = None
+    if class_errors is not None:
+        percents = tuple(
+            None if math.isnan(error) else 100 * error
+            for error in class_errors.tolist()
+        )
     return Measured(
         float(loss),
         error_percent,
         None if confusion is None else Confusion.of(confusion.cpu()),
         image_errors,
+        percents,
     )

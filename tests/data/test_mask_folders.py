@@ -1,5 +1,6 @@
 """Folders of images with masks: layouts, forms of masks, sizes, and refusals."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -103,6 +104,44 @@ def test_masks_of_any_form_have_the_same_classes(tmp_path: Path, form: str) -> N
         mask = np.asarray(Image.open(path))
         FORMS[form](mask).save(path)
     assert torch.equal(labels_of(loaded(tmp_path)), plain)
+
+
+COLORS = {0: (0, 0, 0), 1: (64, 128, 64), 2: (255, 0, 7)}
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "P"])
+def test_colors_of_masks_are_the_classes_that_a_file_lists(
+    tmp_path: Path, mode: str
+) -> None:
+    folder = write_folder(tmp_path / "squares")
+    plain = labels_of(loaded(folder))
+    for number, path in enumerate(sorted((folder / "masks").iterdir())):
+        mask = np.asarray(Image.open(path)).copy()
+        mask[0, 0] = 2 * (number % 2)
+        pixels = np.array([COLORS[value] for value in range(3)], dtype=np.uint8)[mask]
+        picture = Image.fromarray(pixels)
+        if mode == "P":
+            picture = Image.fromarray(mask, mode="P")
+            picture.putpalette([level for color in COLORS.values() for level in color])
+        picture.convert(mode).save(path)
+    listed = tmp_path / "colors.txt"
+    listed.write_text("0 0 0\tground\n64, 128, 64, grass\n\n255 0 7 ignored\n")
+    data = loaded(folder, mask_colors=str(listed))
+    assert data.class_names == ("ground", "grass")
+    labels = labels_of(data)
+    has_color = labels == IGNORED
+    assert has_color[:, 0, 0].any()
+    assert torch.equal(labels.where(~has_color, plain), plain)
+    for text, named in (
+        ("0 0 0 ground\n64 128 64 grass\n", "255 0 7"),
+        ("0 0 0 ground\n0 0 0 grass\n", "'0 0 0 grass'"),
+        ("0 0 0 ground\n300 0 0 grass\n", "300"),
+        ("0 0 ground\n", "'0 0 ground'"),
+        ("0 0 0 ground\n1 1 1 ground", "two classes"),
+    ):
+        listed.write_text(text)
+        with pytest.raises(DataError, match=re.escape(named)):
+            loaded(folder, mask_colors=str(listed))
 
 
 def test_classes_have_the_names_of_a_file(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from scipy import stats
 
 from hba.results.answer import ALMOST_SURELY, PROBABLY, answer
 from hba.results.auto_answer import auto_answer
-from hba.results.evaluation import EvaluationResult, EvaluationRow
+from hba.results.evaluation import OF_SEEDS, EvaluationResult, EvaluationRow
 from hba.results.statistics import CrossedDifference
 from hba.training.metrics import Confusion, Measured
 
@@ -223,9 +223,8 @@ def test_rows_that_have_other_seeds_yet_are_left_out() -> None:
     def only(number: int, seed: int) -> EvaluationRow:
         row = whole.rows[number]
         place = slice(seed, seed + 1)
-        columns = ("seeds", "test_error_percent", "test_loss", "confusion", "wrong")
         return row.model_copy(
-            update={name: getattr(row, name)[place] for name in columns}
+            update={name: getattr(row, name)[place] for name in OF_SEEDS}
         )
 
     partial = whole.model_copy(
@@ -249,6 +248,7 @@ def errors_of(**rows: list[float]) -> EvaluationResult:
                 test_loss=(None,) * len(errors),
                 confusion=(None,) * len(errors),
                 wrong=(None,) * len(errors),
+                class_error_percents=(None,) * len(errors),
             )
             for name, errors in rows.items()
         ),

@@ -322,6 +322,17 @@ def test_images_are_divided_by_the_rarest_class_that_they_show() -> None:
     assert (np.delete(strata, range(10, 23)) != of_two).all()
 
 
+def test_errors_of_classes_of_masks_are_those_of_scikit_learn() -> None:
+    logits = torch.randn(N_IMAGES, N_CLASSES + 1, SIDE, SIDE, generator=seeded(3))
+    logits[:, N_CLASSES] = -99.0
+    errors = Segmentation().class_errors(Segmentation().statistics(logits, MASKS))
+    is_valid = MASKS != IGNORED
+    answers = logits.argmax(1)[is_valid]
+    expected = 1 - jaccard_score(MASKS[is_valid], answers, average=None)
+    assert errors[:N_CLASSES].numpy() == pytest.approx(expected)
+    assert errors[N_CLASSES].isnan()
+
+
 def test_parts_of_images_in_the_error_of_masks_are_jackknife_values() -> None:
     task = Segmentation()
     logits = torch.randn(N_IMAGES, N_CLASSES, SIDE, SIDE, generator=seeded(3))
