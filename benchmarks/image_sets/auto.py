@@ -8,8 +8,8 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from hba.results.evaluation import EvaluationRow
 from hba.results.run import ROWS_FOLDER
 from hba.results.statistics import PairedDifference
 from hba.schedule.recipes import RECIPES
+from hba.schedule.schedule import Schedule
 from hba.utils.settings import Settings
 from image_sets.runs import BALANCED, CIFAR, SETS, folder_of, unpacked
 
@@ -83,15 +84,29 @@ def keep_uneven(file: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
     return tarfile.data_filter(file, folder) if is_kept else None
 
 
+def set_of_classes(name: str, work: Path) -> str:
+    """The folder of a set with classes, which is unpacked if it is missing."""
+    return uneven_folder(work) if name == UNEVEN else folder_of(name, work)
+
+
 @dataclass(frozen=True)
 class AutoTask:
     """One run of `hba auto`, in its own process with all cores."""
 
+    question: str
+    """The name of its records."""
     dataset: str
     minutes: int
     rows: tuple[str, ...]
+    """Names of recipes and of `policies`."""
     seeds: int
     work: Path
+    data_of: Callable[[str, Path], str] = set_of_classes
+    """Makes the data of a set, if they are missing."""
+    options: tuple[str, ...] = ()
+    """Further options of the command."""
+    policies: Mapping[str, Callable[[], Schedule]] = field(default_factory=dict)
+    """Policies that are no recipes, by name."""
 
     @property
     def label(self) -> str:
@@ -99,17 +114,21 @@ class AutoTask:
 
     @property
     def run(self) -> Run:
-        return Run(
-            AUTO, self.dataset, {}, 0, {"minutes": self.minutes, "rows": [*self.rows]}
-        )
+        further = {"minutes": self.minutes, "rows": [*self.rows]}
+        return Run(self.question, self.dataset, {}, 0, further)
+
+    def policy(self, row: str, folder: Path) -> str:
+        """The name of a recipe, or the file of another policy, in a folder."""
+        if row not in self.policies:
+            return row
+        path = folder / f"{row}.json"
+        path.parent.mkdir(exist_ok=True)
+        self.policies[row]().save(path)
+        return str(path)
 
     def do(self) -> Results:
-        folder = self.work / AUTO / f"{self.dataset}-{self.minutes}m"
-        data = (
-            uneven_folder(self.work)
-            if self.dataset == UNEVEN
-            else folder_of(self.dataset, self.work)
-        )
+        folder = self.work / self.question / f"{self.dataset}-{self.minutes}m"
+        data = self.data_of(self.dataset, self.work)
         if not (folder / "auto.json").exists():
             command = [
                 sys.executable,
@@ -121,6 +140,7 @@ class AutoTask:
                 f"{self.minutes}m",
                 "--out",
                 str(folder),
+                *self.options,
             ]
             # A user does not set the threads of a benchmark.
             environment = {
@@ -145,7 +165,9 @@ class AutoTask:
         composed = folder / ROWS_FOLDER / f"{chosen}.json"
         first = str(composed) if composed.exists() else chosen
         names = dict.fromkeys(["none", "randaugment", *self.rows])
-        others = [name for name in names if name != chosen]
+        others = [
+            self.policy(name, folder / "policies") for name in names if name != chosen
+        ]
         seeds = max(self.seeds, int(record["test_seeds"]))
         options: dict[str, Any] = {
             "out": evaluation,
@@ -184,7 +206,7 @@ def auto_tasks(
         for minutes in budgets
     }
     return [
-        AutoTask(name, minutes, *settings, work)
+        AutoTask(AUTO, name, minutes, *settings, work)
         for minutes, settings in settings_by_budget.items()
         for name in sets
     ]
