@@ -5,7 +5,13 @@ The table of operations and the modules of its functions import torch only to co
 so that commands start fast.
 """
 
-from hba.operations.operation import ALL, COMMON_CHANNELS, Operation, check_channels
+from hba.operations.operation import (
+    ALL,
+    COMMON_CHANNELS,
+    Operation,
+    channels_note,
+    check_channels,
+)
 from hba.operations.registration import (
     find_operation,
     register_operation,
@@ -20,6 +26,7 @@ __all__ = [
     "OPERATIONS",
     "STAGED",
     "Operation",
+    "channels_note",
     "check_channels",
     "find_operation",
 ]

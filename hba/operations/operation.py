@@ -233,6 +233,18 @@ class Operation(ImageOperation):
         return abs(magnitude - neutral) / farthest if farthest else 0.0
 
 
+def channels_note(n_channels: int) -> str | None:
+    """A sentence on the operations that recipes and default spaces leave out for images
+    of so many channels; None if they leave out none.
+    """
+    if n_channels in COMMON_CHANNELS:
+        return None
+    return (
+        f"images have {n_channels} channels, so operations on grey or color are left"
+        " out of recipes"
+    )
+
+
 def check_channels(operations: Iterable[Operation], n_channels: int) -> None:
     """Raise SettingsError if an operation is not defined for this number of channels.
     It names the usable ones.

@@ -388,5 +388,7 @@ def _policy(chosen: str, searched: Schedule | None) -> Schedule:
     # Trainings fill what a recipe uncovers with the mean color of the images, as the
     # search does.
     return dataclasses.replace(
-        policy, fill=searched.fill, provenance={**of_run, **policy.provenance}
+        policy.for_channels(len(searched.fill)),
+        fill=searched.fill,
+        provenance={**of_run, **policy.provenance},
     )

@@ -152,8 +152,11 @@ def _test_linear_layer(run: AutoRun) -> None:
     data = load_evaluation_data(
         config, run.callback.images_read, run.datasets, with_val=config.with_val
     )
-    features = FrozenFeatures(best.model, best.source, best.side, data.train.device)
-    measured: dict[str, Any] = tested(features, data.in_color())
+    data = data.in_color()
+    features = FrozenFeatures(
+        best.model, best.source, best.side, data.train.device, data.train.n_channels
+    )
+    measured: dict[str, Any] = tested(features, data)
     run.note(
         linear=tuple(
             layer.model_copy(update=measured) if layer == best else layer

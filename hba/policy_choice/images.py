@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from hba.data.config import DataConfig
-from hba.data.images import CHANNELS, EvaluationData
+from hba.data.images import EvaluationData
 from hba.data.load import AnyDataset, find_source, load_search_data
 from hba.errors import DataError
 from hba.policy_choice.contest import contest_data
@@ -108,7 +108,7 @@ def counts_of(settings: Mapping[str, Any], data: str) -> dict[str, int]:
         data: The path or name of the data.
 
     Raises:
-        DataError: For images with another number of channels than 1 and 3.
+        DataError: For unusable data.
     """
     of_data = {
         name: value
@@ -116,11 +116,6 @@ def counts_of(settings: Mapping[str, Any], data: str) -> dict[str, int]:
         if name in DataConfig.model_fields
     }
     source = find_source(DataConfig.make({**of_data, "data": data}))
-    if source.train.items.n_channels not in CHANNELS:
-        raise DataError(
-            "hba auto compares recipes for grey and color images; for images with other"
-            " channels, use hba search"
-        )
     labels = source.train.labels
     task = task_of(labels)
     if task.has_masks:

@@ -23,6 +23,9 @@ from hba.models.timm_networks import timm_config
 from hba.tasks import task_of
 from hba.training.metrics import measure_batch_size
 
+COLOR = 3
+"""Channels of the images that weights were trained on."""
+
 
 class FrozenFeatures:
     """The features of a pretrained network before its head, on a device. source: as the
@@ -30,22 +33,32 @@ class FrozenFeatures:
     """
 
     def __init__(
-        self, model: str, source: str, side: int, device: torch.device
+        self,
+        model: str,
+        source: str,
+        side: int,
+        device: torch.device,
+        n_channels: int = COLOR,
     ) -> None:
         self.model = model
-        self.network: Any = (
-            build_model(model, 2, 0, side, Start.of(model, source)).to(device).eval()
-        )
-        colors = timm_config(model)
-        self.mean = torch.tensor(colors.mean, device=device)[:, None, None]
-        self.std = torch.tensor(colors.std, device=device)[:, None, None]
+        self.device = device
+        start = Start.of(model, source)
+        network = build_model(model, 2, 0, side, start, n_channels)
+        self.network: Any = network.to(device).eval()
 
     @torch.no_grad()
     def of(self, images: LabelledImages) -> np.ndarray:
-        """Features (N, n) of images in color. SettingsError if some are not finite."""
+        """Features (N, n) of images. SettingsError if some are not finite."""
+        config = timm_config(self.model)
+        colors = config.mean, config.std
+        if images.n_channels != COLOR:
+            colors = images.mean_and_std()
+        mean, std = (
+            torch.tensor(values, device=self.device)[:, None, None] for values in colors
+        )
         of_batches = []
         for batch, _ in images.once(measure_batch_size(images.image_size)):
-            inputs = (as_floats(batch.to(self.mean.device)) - self.mean) / self.std
+            inputs = (as_floats(batch.to(self.device)) - mean) / std
             features = self.network.forward_features(inputs)
             pooled = self.network.forward_head(features, pre_logits=True)
             of_batches.append(pooled.float().cpu())

@@ -34,7 +34,7 @@ MOST_FOLDS = 2
 """Folds that are used, because each takes seconds."""
 Folds = Sequence[Tensor]
 ImagesOf = Callable[[int], tuple[LabelledImages, Folds, int]]
-"""A function of the side in pixels: images in color, the indices of those in each fold,
+"""A function of the side in pixels: images, the indices of those in each fold,
 and the number of classes.
 """
 
@@ -70,14 +70,15 @@ def linear_results(
             started = time.monotonic()
             if side > sides[-1] and started - began + 2 * took > seconds:
                 break
+            images, folds, n_classes = images_of(side)
+            n_channels = images.n_channels
             try:
-                network = FrozenFeatures(model, source, side, device)
+                network = FrozenFeatures(model, source, side, device, n_channels)
             except SettingsError:
                 if side <= sides[-1]:
                     raise
                 # The network takes no larger images than those of the candidates.
                 break
-            images, folds, n_classes = images_of(side)
             features = network.of(images)
             scores, labels = cross_validated(
                 features, images.labels, folds[:MOST_FOLDS], n_classes

@@ -18,7 +18,6 @@ from hba.data.images import EvaluationData, Images
 from hba.data.loader import as_floats
 from hba.errors import SettingsError
 from hba.models import Start
-from hba.operations import COMMON_CHANNELS
 from hba.policy_evaluation.leakage import settings_of
 from hba.regularization.groups import DROPOUT, WEIGHT_DECAY, check_dropouts
 from hba.schedule.library import load_policy
@@ -241,10 +240,7 @@ def named_rows(
         else (_row_name(schedule), load_policy(schedule))
     )
     if against is AGAINST:
-        # RandAugment is only for grey and RGB images; the fill of a schedule has a
-        # number for each channel.
-        usual = AGAINST if len(first[1].fill) in COMMON_CHANNELS else (NONE,)
-        others = [name for name in usual if name != first[1].provenance.get(RECIPE)]
+        others = [name for name in AGAINST if name != first[1].provenance.get(RECIPE)]
     rows: dict[str, Schedule | Make] = {}
     for name, row in (
         first,

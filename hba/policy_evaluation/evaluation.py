@@ -31,6 +31,7 @@ from hba.executors.executor import (
     tensors_of,
 )
 from hba.executors.ray_executor import check_one_way, connected, executor_for
+from hba.operations import channels_note
 from hba.policy_evaluation.baselines import (
     AGAINST,
     Baseline,
@@ -206,6 +207,7 @@ def _notes(run: Evaluation, note_on_settings: str | None) -> tuple[str, ...]:
         note_on_settings,
         *run.data.facts,
         task.note,
+        channels_note(run.data.train.n_channels),
         _note_on_start(run.data, run.rows[0]),
         *(report.warning for report in run.searched),
         None if task.has_masks else run.config.baseline_note(),

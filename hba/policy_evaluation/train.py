@@ -75,9 +75,13 @@ def train(
         resume=resume,
         **{"with_val": True, **of_one, **settings},
     )
-    if note := write_policy(respread(schedule, result.config.spread), Path(out)):
+    trained = load_network(out, network=network)
+    policy = respread(schedule, result.config.spread).for_channels(
+        trained.info.channels
+    )
+    if note := write_policy(policy, Path(out)):
         warnings.warn(note, HbaWarning, stacklevel=2)
-    return load_network(out, network=network)
+    return trained
 
 
 def write_policy(schedule: Schedule, folder: Path) -> str | None:

@@ -23,7 +23,7 @@ from hba.config.presets import DEFAULT_PRESETS, SEARCH_PRESETS, find_preset
 from hba.config.training import SGD, SGDS, CommonSearchConfig
 from hba.data.config import DataConfig, resolved_data
 from hba.errors import RunError, SettingsError
-from hba.operations.operation import MIXING
+from hba.operations.operation import COMMON_CHANNELS, MIXING
 from hba.policy.space import SearchSpace
 from hba.policy.spaces import search_space
 from hba.regularization.groups import AUGMENTATION, REGULARIZERS
@@ -219,13 +219,18 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
         )
 
     def search_space(
-        self, regularizers: tuple[Hyperparameter, ...] = (), *, can_mix: bool = True
+        self,
+        regularizers: tuple[Hyperparameter, ...] = (),
+        *,
+        can_mix: bool = True,
+        n_channels: int = 3,
     ) -> SearchSpace:
         """The search space.
 
         Args:
             regularizers: Hyperparameters tuned besides operations.
             can_mix: Whether the labels can be mixed.
+            n_channels: Of the images, whose other operations are left out by default.
         """
         if regularizers and not self.tunes_operations:
             return SearchSpace(
@@ -234,22 +239,25 @@ class SearchConfig(CommonSearchConfig, AlgorithmConfig):
         searches_count = self.algorithm.count == "searched"
         names = self.space, self.operations, self.interpolation
         space = search_space(*names, searches_count, regularizers, self.ranges)
-        if not space.mixing or (self.algorithm.can_mix and can_mix):
-            return space
-        if named := {operation.name for operation in space.mixing} & {
-            *(self.operations or ())
-        }:
+        named_operations = {*(self.operations or ())}
+        can_mix_batches = self.algorithm.can_mix and can_mix
+        named = {operation.name for operation in space.mixing} & named_operations
+        if named and not can_mix_batches:
             subject = self.algorithm.name if can_mix else "a search with these labels"
             remedy = "choose race" if can_mix else "leave it out"
             raise SettingsError(
                 f"{subject} cannot search {min(named)}, which mixes batches; {remedy}"
             )
-        return replace(
-            space,
-            operations=tuple(
-                operation for operation in space.operations if operation.stage != MIXING
-            ),
+        is_common = n_channels in COMMON_CHANNELS
+        operations = tuple(
+            operation
+            for operation in space.operations
+            if (can_mix_batches or operation.stage != MIXING)
+            and (is_common or operation.any_channels or named_operations)
         )
+        if operations == space.operations:
+            return space
+        return replace(space, operations=operations)
 
     @classmethod
     def defaults_with(cls, algorithm_class: type[Algorithm]) -> dict[str, Any]:

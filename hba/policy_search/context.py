@@ -23,7 +23,7 @@ from hba.data.leakage import SeenImages
 from hba.data.reading import save_left_out
 from hba.errors import SettingsError
 from hba.models import Start
-from hba.operations import check_channels
+from hba.operations import channels_note, check_channels
 from hba.operations.apply import color_for
 from hba.policy.module import GRAY
 from hba.policy.space import SearchSpace
@@ -148,6 +148,7 @@ class ImageSearchContext(SearchContext):
         space = own_space or config.search_space(
             hyperparameters_of(config.tune, lambda: networks(0), config.weight_decay),
             can_mix=task_of(data.train.labels).can_mix,
+            n_channels=n_channels,
         )
         _check_goes_with(data, config, space, networks)
         fill = config.fill or data.train.mean_color()
@@ -236,6 +237,7 @@ class ImageSearchContext(SearchContext):
         notes = (
             *data.facts,
             self.problem.task.note,
+            channels_note(data.train.n_channels),
             *self.start_notes,
             None if has_moves else config.baseline_note(),
             *common.pop("notes"),

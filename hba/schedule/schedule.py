@@ -4,7 +4,7 @@ hba/schedule/file.py defines its file.
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from hba.errors import ScheduleError
-from hba.operations.operation import WALK
+from hba.operations.operation import COMMON_CHANNELS, WALK
 from hba.policy.module import GRAY, Policy
 from hba.policy.space import SearchSpace
 from hba.schedule.file import parse, reading, written
@@ -265,6 +265,19 @@ class Schedule:
                 raise ScheduleError(
                     unknown("operation outside the walk", name, removable)
                 )
+        return self._without(names)
+
+    def for_channels(self, n_channels: int) -> "Schedule":
+        """The schedule without operations that images of so many channels cannot get,
+        also on the walk, whose other operations are then drawn as often as before.
+        """
+        if n_channels in COMMON_CHANNELS:
+            return self
+        return self._without(
+            [row.name for row in self.space.operations if not row.any_channels]
+        )
+
+    def _without(self, names: Sequence[str]) -> "Schedule":
         operations = tuple(
             operation
             for operation in self.space.operations

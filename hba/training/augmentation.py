@@ -165,12 +165,18 @@ class ScheduleAugmentation:
     def by_epoch(self, epochs: int, train: Images | Tensor) -> Sequence[Augment]:
         """As Augmentation.by_epoch.
 
-        Only the device of the training images matters, and for a recipe their colour.
+        Only the device of the training images matters, and for a recipe their colour
+        and the number of their channels.
         """
         if self.schedule is None or not self.schedule.space.acts_on_images:
             nothing = EpochPolicy(lambda images, labels, generator: (images, labels))
             return [nothing] * epochs
         stretched = self.schedule.stretched(epochs)
+        if RECIPE in stretched.provenance:
+            n_channels = (
+                train.shape[1] if isinstance(train, Tensor) else train.n_channels
+            )
+            stretched = stretched.for_channels(n_channels)
         space = stretched.space
         fill = stretched.fill
         if _fills_with_mean(stretched):

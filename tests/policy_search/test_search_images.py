@@ -67,9 +67,10 @@ def test_images_of_four_channels_are_searched_on_and_evaluated(tmp_path: Path) -
         labels=images.labels.numpy(),
     )
     with pytest.raises(SettingsError, match=f"got 4; .*--operations {FITTING}$"):
-        hba.search(file, **SETTINGS)
-    hba.search(file, out=tmp_path / "run", image_size=8, operations=FITTING, **SETTINGS)
+        hba.search(file, operations=f"Color,{FITTING}", **SETTINGS)
+    hba.search(file, out=tmp_path / "run", image_size=8, **SETTINGS)
     schedule = hba.load_policy(tmp_path / "run")
+    assert ",".join(row.name for row in schedule.space.operations) == FITTING
     assert len(schedule.fill) == 4
     assert schedule.fill[-1] > schedule.fill[0] + 0.1, (
         "the last channel is brighter in half of the images"
@@ -79,10 +80,38 @@ def test_images_of_four_channels_are_searched_on_and_evaluated(tmp_path: Path) -
     assert schedule.transform()(image).shape == (4, 8, 8)
     with pytest.raises(HbaError, match="4 channels, got 3"):
         schedule.transform()(Image.new("RGB", (8, 8)))
-    evaluation = hba.evaluate(
-        tmp_path / "run", against=["none", "cutout", "static"], seeds=1, epochs=1
+    names = ["none", "randaugment", "three-augment", "cutout", "static"]
+    evaluation = hba.evaluate(tmp_path / "run", against=names, seeds=1, epochs=1)
+    assert [row.name for row in evaluation.rows] == ["run", *names]
+
+
+def test_a_recipe_for_five_channels_lacks_operations_on_color_only() -> None:
+    recipe = hba.load_policy("photo")
+    assert recipe.for_channels(3) is recipe
+    assert recipe.for_channels(1) is recipe
+    policy = recipe.for_channels(5)
+    names = {row.name for row in recipe.space.operations}
+    left = {row.name for row in policy.space.operations}
+    assert names - left == {"Color", "Contrast"}
+    by_name = dict(zip(recipe.space.names, recipe.values[0], strict=True))
+    for name, value in zip(policy.space.names, policy.values[0], strict=True):
+        assert value == by_name[name]
+
+
+@pytest.mark.slow
+def test_images_of_five_channels_have_an_answer(tmp_path: Path) -> None:
+    images = make_images(300, 5)
+    pixels = images.images.permute(0, 2, 3, 1).numpy()
+    np.savez(tmp_path / "5.npz", images=pixels, labels=images.labels.numpy())
+    settings: dict[str, Any] = {"image_size": 8, "epochs": 2, "device": "cpu"}
+    result = hba.auto(
+        tmp_path / "5.npz", budget_seconds=60, out=tmp_path / "run", jobs=1, **settings
     )
-    assert [row.name for row in evaluation.rows] == ["run", "none", "cutout", "static"]
+    assert result.finished
+    assert len(result.policy.fill) == 5
+    assert all(row.any_channels for row in result.policy.space.operations)
+    network = hba.load_network(tmp_path / "run")
+    assert network.predict(images.images).shape == (300, 2)
 
 
 def test_images_of_several_labels_are_searched_on_and_evaluated(tmp_path: Path) -> None:
