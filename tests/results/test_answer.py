@@ -4,6 +4,7 @@ and kinds of planted results.
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from hba.results.answer import ALMOST_SURELY, PROBABLY, answer
 from hba.results.auto_answer import auto_answer
 from hba.results.evaluation import OF_SEEDS, EvaluationResult, EvaluationRow
 from hba.results.statistics import CrossedDifference
+from hba.tasks import Segmentation
 from hba.training.metrics import Confusion, Measured
 
 
@@ -119,6 +121,66 @@ def test_without_a_difference_it_is_seldom_sure() -> None:
             assert (
                 (probabilities >= level) | (probabilities <= 1 - level)
             ).mean() <= most
+
+
+def drawn_masks(
+    rng: np.random.Generator, n_seeds: int, n_images: int, seed_spread: float
+) -> np.ndarray:
+    """float (2, seeds, images): the parts of images in the errors of two rows of one
+    true error on masks with a rare class, by difficulty of the image, luck of the
+    training, and chance.
+    """
+    shares = np.array([0.7, 0.27, 0.03])
+    n_pixels = rng.poisson(400 * shares * rng.gamma(2, 0.5, (n_images, 1)))
+    difficulty = rng.normal(size=(1, 1, n_images)) + 0.4 * rng.normal(
+        size=(2, n_seeds, n_images)
+    )
+    luck = seed_spread * rng.normal(size=(2, n_seeds, 1))
+    missed = stats.norm.cdf(difficulty + luck - 1.5)
+    both = rng.binomial(n_pixels, 1 - missed[..., None])
+    either = n_pixels + rng.binomial(n_pixels, 0.5 * missed[..., None])
+    statistics = torch.from_numpy(np.stack([both, either], axis=-1))
+    task = Segmentation()
+    return np.array(
+        [
+            [task.image_errors(of_seed).numpy() for of_seed in of_row]
+            for of_row in statistics
+        ]
+    )
+
+
+def drawn_numbers(
+    rng: np.random.Generator, n_seeds: int, n_images: int, seed_spread: float
+) -> np.ndarray:
+    """float (2, seeds, images): absolute errors of numbers, likewise, with heavy
+    tails.
+    """
+    difficulty = rng.gamma(0.5, 1.0, (1, 1, n_images))
+    luck = np.exp(seed_spread * rng.normal(size=(2, n_seeds, 1)))
+    chance = rng.gamma(2.0, 0.5, (2, n_seeds, n_images))
+    return np.asarray(0.2 * difficulty * luck * chance)
+
+
+@pytest.mark.parametrize("draw", [drawn_masks, drawn_numbers])
+def test_errors_of_masks_and_numbers_are_seldom_surely_different(draw: Any) -> None:
+    rng = np.random.default_rng(0)
+    n = 200
+    for n_seeds, n_images, seed_spread in ((2, 60, 0.1), (3, 200, 0.02), (4, 100, 0.3)):
+        probabilities = []
+        for _ in range(n):
+            mine, others = draw(rng, n_seeds, n_images, seed_spread)
+            errors, other_errors = (
+                (100 * parts.mean(1)).tolist() for parts in (mine, others)
+            )
+            difference = CrossedDifference.of(
+                errors, other_errors, n_images, mine - others
+            )
+            assert difference.probability is not None
+            probabilities.append(difference.probability)
+        for level, share in ((ALMOST_SURELY, 0.01), (PROBABLY, 0.1)):
+            # As above, to either side.
+            is_sure = np.abs(np.array(probabilities) - 0.5) >= level - 0.5
+            assert is_sure.mean() <= 2 * share + 3 * np.sqrt(2 * share / n)
 
 
 def test_its_variance_is_that_of_repeated_evaluations() -> None:
