@@ -313,7 +313,7 @@ def gap_of(logits: Tensor, moved_logits: Tensor, labels: Tensor) -> tuple[float,
 
 def is_symmetry(gap: float, error: float) -> bool:
     """Whether a symmetry with this gap is chosen."""
-    return gap + error <= 0.15 and (gap <= 0.05 or gap <= 2 * error)
+    return max(gap, 0) + error <= 0.15 and (gap <= 0.05 or gap <= 2 * error)
 
 
 def calibrated_losses(logits: Tensor, labels: Tensor) -> Tensor:

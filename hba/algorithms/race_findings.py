@@ -23,8 +23,11 @@ forks with groups that change nothing.
 
 
 def is_symmetry(gap: float, error: float) -> bool:
-    """Whether a symmetry holds. error: the standard error of its gap."""
-    return gap + error <= LARGEST_GAP and (gap <= SMALL_GAP or gap <= 2 * error)
+    """Whether a symmetry holds. error: the standard error of its gap, which itself must
+    be small: gaps of a network that has learned little are large numbers of any sign.
+    """
+    is_small = max(gap, 0) + error <= LARGEST_GAP
+    return is_small and (gap <= SMALL_GAP or gap <= 2 * error)
 
 
 def is_broken(gap: float, error: float, largest_gap: float) -> bool:

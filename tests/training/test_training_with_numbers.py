@@ -11,6 +11,7 @@ from sklearn.metrics import mean_absolute_error, r2_score
 from torch import Tensor, nn
 
 import hba
+from hba.algorithms.race_findings import is_symmetry
 from hba.algorithms.race_measures import Answers, gaps_of
 from hba.data import EvaluationData, LabelledImages, Scale, SearchData
 from hba.errors import SettingsError
@@ -132,3 +133,21 @@ def test_a_move_that_changes_the_number_is_no_symmetry() -> None:
     gaps = gaps_of(unmoved, [[same], [negated]])
     assert abs(float(gaps[0, 0])) < 0.02
     assert float(gaps[1, 0]) > 0.5
+
+
+def test_a_network_that_has_learned_little_shows_no_symmetry() -> None:
+    """Its gaps are large numbers of any sign."""
+    numbers = torch.randn(60, generator=seeded(0))
+    guesses = numbers.median() + 0.02 * torch.randn(60, generator=seeded(1)).abs()
+    unmoved = Answers((guesses + 0.02 * numbers)[:, None], numbers)
+    moved = [
+        [
+            Answers(
+                (guesses + 0.1 * torch.randn(60, generator=seeded(n)))[:, None], numbers
+            )
+        ]
+        for n in range(2, 22)
+    ]
+    gaps = gaps_of(unmoved, moved)
+    assert float(gaps[:, 1].min()) > 0.15
+    assert not any(is_symmetry(*gap) for gap in gaps.tolist())
