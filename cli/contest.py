@@ -10,6 +10,7 @@ import hba
 from hba.errors import SettingsError
 from hba.own_training.ledger import LEDGER_NAME
 from hba.own_training.run import PIPELINE_NAME, SYMMETRIES
+from hba.report.page import REPORT_NAME
 from hba.schedule.library import POLICY_NAME
 from hba.utils.python_files import load_python_file
 from hba.utils.settings import words
@@ -25,8 +26,7 @@ from .terminal import operations_file_option, run_folder, say
     "budget_seconds",
     type=duration,
     metavar="TIME",
-    required=True,
-    help="Time for everything, such as 20m or 4h.",
+    help="Time for everything, such as 20m or 4h. [default: with --resume, as before]",
 )
 @click.option(
     "--policies",
@@ -93,6 +93,7 @@ def contest(
         (POLICY_NAME, "Policy"),
         (PIPELINE_NAME, "Policy as Python without hba"),
         (LEDGER_NAME, "Trainings"),
+        (REPORT_NAME, "Report"),
     ):
         say(f"{text}: {folder / file}")
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,7 @@ from hba.schedule.library import POLICY_NAME, load_policy
 from hba.schedule.recipes import RECIPES, TURNS, recipe_of
 from hba.schedule.schedule import Schedule
 from hba.training.augmentation import ScheduleAugmentation
-from hba.utils.files import reason_of, run_lock
+from hba.utils.files import run_lock
 from hba.utils.processes import end_if_importing_main
 from hba.utils.python_files import error_in_words
 from hba.utils.text import counted, duration, unknown
@@ -51,6 +52,8 @@ SYMMETRIES = {
 """By name, the operations of symmetries that a user can declare."""
 PIPELINE_NAME = "pipeline.py"
 """The file of the chosen policy for trainings without hba."""
+PACKAGE = Path(__file__).parents[1]
+"""The folder of the code of hba."""
 PLANNED_SHARE = 0.9
 """Share of the budget that the plan uses."""
 
@@ -60,7 +63,7 @@ def contest(
     policies: Policies | None = None,
     *,
     symmetries: Sequence[str] = (),
-    budget_seconds: float,
+    budget_seconds: float | None = None,
     out: str | Path,
     resume: bool = False,
     jobs: int = 1,
@@ -84,7 +87,8 @@ def contest(
             always among them.
         symmetries: Moves after which an image is still one of its kind: `horizontal
             flip`, `vertical flip`, `turns`. The default policies have them.
-        budget_seconds: The time for everything.
+        budget_seconds: The time for everything. A resumed contest keeps its own by
+            default.
         out: The folder for trainings.json, which is written after each training, and
             for policy.json and pipeline.py of the chosen policy and report.html.
         resume: Continue the contest in `out` with the same policies.
@@ -99,9 +103,11 @@ def contest(
     """
     end_if_importing_main()
     check_one_way(jobs, cluster)
-    if not (math.isfinite(budget_seconds) and budget_seconds > 0):
+    is_known = budget_seconds is None and resume
+    if not (is_known or 0 < (budget_seconds or 0) < math.inf):
         raise SettingsError(
-            f"budget_seconds must be a number above 0, got {budget_seconds!r}"
+            "the budget must be a time above 0, such as 4h or budget_seconds=14400, got"
+            f" {budget_seconds!r}"
         )
     folder = Path(out)
     named = named_policies(policies, symmetries)
@@ -184,11 +190,11 @@ def _definition(policy: Schedule) -> str:
 def _begun(
     folder: Path,
     policies: Mapping[str, Schedule],
-    budget_seconds: float,
+    budget_seconds: float | None,
     *,
     resume: bool,
 ) -> Ledger:
-    """A new ledger, or the one in the folder, with this budget.
+    """A new ledger, or the one in the folder, with this budget if it is given.
 
     Raises:
         SettingsError: If a resumed contest would have other policies.
@@ -196,11 +202,15 @@ def _begun(
     """
     definitions = {name: _definition(policy) for name, policy in policies.items()}
     if not (folder / LEDGER_NAME).exists():
+        if budget_seconds is None:
+            raise RunError(
+                f"{folder} has no contest to resume; begin one, with its budget"
+            )
         return Ledger(definitions=definitions, budget_seconds=budget_seconds)
     if not resume:
         raise RunError(
-            f"{folder / LEDGER_NAME} exists already; resume it, or choose another"
-            " folder"
+            f"{folder / LEDGER_NAME} exists already: add --resume to continue it, or"
+            " choose another --out"
         )
     ledger = Ledger.read(folder)
     if ledger.definitions != definitions:
@@ -208,6 +218,8 @@ def _begun(
             f"a resumed contest keeps its policies; {folder} has"
             f" {', '.join(ledger.definitions)}: give them again, or another folder"
         )
+    if budget_seconds is None:
+        return ledger
     return ledger.model_copy(update={"budget_seconds": budget_seconds})
 
 
@@ -223,6 +235,11 @@ class _Task(NamedTuple):
     def name(self) -> str:
         return f"the policy {self.policy}"
 
+    @property
+    def call(self) -> str:
+        """The arguments of the user's function in words."""
+        return f"policy {self.policy}, seed {self.seed}, effort {self.effort:.3g}"
+
 
 def _train(
     task: _Task, shared: tuple[Train, float], on_step: OnStep
@@ -231,23 +248,42 @@ def _train(
     train, mask_fill = shared
     began = monotonic()
     transform = task.schedule.transform(mask_fill=mask_fill)
-    where = f"train(<{task.policy}>, {task.seed}, {task.effort:.3g})"
+    function = getattr(train, "__name__", type(train).__name__)
+    where = f"{function} with {task.call}"
     try:
         returned = train(transform, task.seed, task.effort)
     except HbaError:
         raise
     except Exception as error:
-        raise RunError(f"{where} failed: {error_in_words(error)}") from error
+        raise RunError(
+            f"{where} failed: {error_in_words(error)}{_place_of(error)}; mend it, and"
+            " resume: trainings that have ended are kept"
+        ) from error
     try:
         values = _as_floats(returned)
     except (TypeError, ValueError) as error:
         raise RunError(
-            f"{where} must return a number, or one for each validation example:"
-            f" {reason_of(error)}"
+            f"{where} must return a number, or one for each validation example, got"
+            f" {type(returned).__name__} {returned!r:.40}"
         ) from error
-    if not values or not all(map(math.isfinite, values)):
-        raise RunError(f"{where} must return finite scores, got {values[:3]}")
+    wrong = [place for place, value in enumerate(values) if not math.isfinite(value)]
+    if wrong or not values:
+        got = "none" if not values else f"{values[wrong[0]]} as number {wrong[0]}"
+        raise RunError(f"{where} must return finite scores, got {got} of {len(values)}")
     return values, monotonic() - began
+
+
+def _place_of(error: Exception) -> str:
+    """` (my_training.py, line 12)`, the last line outside of installed packages."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if "site-packages" not in frame.filename
+        and not Path(frame.filename).is_relative_to(PACKAGE)
+    ]
+    if not frames:
+        return ""
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
 
 
 def _as_floats(scores: Any) -> list[float]:
@@ -392,7 +428,7 @@ class _Run:
         with contextlib.closing(ended):
             for number, (scores, seconds) in ended:
                 task = tasks[number]
-                self.check_examples(len(scores))
+                self.check_examples(task, len(scores))
                 training = Training(
                     policy=task.policy,
                     seed=task.seed,
@@ -402,11 +438,12 @@ class _Run:
                 )
                 self.note(trainings=(*self.ledger.trainings, training))
 
-    def check_examples(self, n_examples: int) -> None:
+    def check_examples(self, task: _Task, n_examples: int) -> None:
         """Raise RunError if a training has scores of another number of examples."""
         for training in self.ledger.trainings[:1]:
             if len(training.scores) != n_examples:
                 raise RunError(
                     "every training must return scores of the same validation examples,"
-                    f" got {len(training.scores)} and then {n_examples}"
+                    f" got {len(training.scores)}, and then {n_examples} with"
+                    f" {task.call}"
                 )

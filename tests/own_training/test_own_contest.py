@@ -226,6 +226,30 @@ def test_a_mistake_of_a_training_is_one_line(tmp_path: Path, message: str) -> No
     assert "\n" not in str(caught.value)
 
 
+def test_a_mistake_names_its_place_and_the_training(tmp_path: Path) -> None:
+    def mine(transform: Any, seed: int, effort: float) -> float:
+        return [1.0][seed + 1]
+
+    def third(transform: Any, seed: int, effort: float) -> list[float]:
+        return [0.0, 0.0, float("nan"), 0.0]
+
+    with pytest.raises(RunError, match="mine with policy none, seed 0") as caught:
+        held(mine, tmp_path)
+    assert f"({Path(__file__).name}, line " in str(caught.value)
+    with pytest.raises(RunError, match="nan as number 2 of 4"):
+        held(third, tmp_path)
+
+
+def test_a_resumed_contest_keeps_its_time(tmp_path: Path, clock: Clock) -> None:
+    held(Simulated(clock), tmp_path)
+    before = Ledger.read(tmp_path)
+    held(Simulated(clock), tmp_path, resume=True, budget_seconds=None)
+    assert Ledger.read(tmp_path).budget_seconds == before.budget_seconds
+    for folder, options in (("new", {}), ("empty", {"resume": True})):
+        with pytest.raises((RunError, SettingsError), match="budget"):
+            held(Simulated(clock), tmp_path / folder, budget_seconds=None, **options)
+
+
 def test_default_policies_have_the_symmetries_that_are_declared() -> None:
     plain = named_policies(None, ())
     assert [*plain][:2] == ["none", "randaugment"]
