@@ -37,7 +37,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Train with and without SCHEDULE, and compare the test errors.",
         ),
         "train": ("network.train", "Train a network with POLICY on DATA, and save it."),
-        "predict": ("network.predict", "Classify IMAGES with the network in RUN."),
+        "predict": ("network.predict", "Predict IMAGES with the network in RUN."),
         "search-text": (
             "text.search_text",
             "Find a regularization schedule for a language model on DATA.",

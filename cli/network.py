@@ -145,7 +145,8 @@ def predict(
         return
     if out is not None:
         raise SettingsError(
-            "--out is for masks, and this network predicts classes of images; omit it"
+            "--out is for masks, which this network does not predict; omit it (--json"
+            " prints all predictions)"
         )
     folders = {path: files_in(path) for path in images if path.is_dir()}
     files = [

@@ -3,6 +3,7 @@ evaluation may see.
 """
 
 import hashlib
+import math
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, Self
@@ -58,6 +59,13 @@ class Scale(NamedTuple):
     def numbers(self, labels: Any) -> Any:
         """Numbers of labels, the inverse of `labels`."""
         return labels * self.std + self.mean
+
+    def text(self, label: float) -> str:
+        """The number of a label with four digits, and none below a thousandth of the
+        deviation.
+        """
+        digits = 3 - math.floor(math.log10(self.std))
+        return f"{round(self.numbers(label), digits) + 0.0:.4g}"
 
 
 UNSCALED = Scale(0.0, 1.0)
@@ -276,7 +284,7 @@ class _Data:
         """The number, or the classes, of a label (...)."""
         task = task_of(label[None])
         if task.has_numbers:
-            return f"{self.scale.numbers(float(label)):.4g}"
+            return self.scale.text(float(label))
         return ", ".join(
             self.class_names[number] for number in task.present(label[None])
         )

@@ -212,9 +212,10 @@ def number_text(label: Any, where: str) -> str:
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):
+        cell = "an empty cell" if label is None else f"{label!r:.40}"
         raise DataError(
-            f"{where} has {label!r:.40} as the target, which must be a finite number;"
-            " mend it, or remove the row"
+            f"{where} has {cell} as the target, which must be a finite number; mend it,"
+            " or remove the row"
         )
     return repr(number)
 

@@ -104,6 +104,11 @@ def find_source(config: DataConfig) -> Source:
         source_format, ("download",)
     )
     idle += () if source_format == "masks" else ("masks", "mask_colors")
+    if config.target is not None and "target" in idle:
+        raise SettingsError(
+            f"target is a column of a table (CSV, Parquet) or a saved dataset, and"
+            f" {config.data} is none; give the table, or omit target"
+        )
     if ineffective := [name for name in idle if getattr(config, name)]:
         raise SettingsError(f"{ineffective[0]} has no effect on {config.data}; omit it")
     if config.target is not None:

@@ -92,14 +92,21 @@ class MaskColors(NamedTuple):
             ) from None
         names: dict[str, int] = {}
         numbers: dict[int, int] = {}
-        for line in filter(None, map(str.strip, lines)):
+        for place, line in enumerate(map(str.strip, lines), 1):
             match = COLOR_LINE.fullmatch(line)
-            levels = [int(level) for level in match.groups()[:3]] if match else []
-            color = _color_number(np.array(levels)) if match else -1
-            if match is None or max(levels) > WHITE or color in numbers:
+            levels = [int(level) for level in match.groups()[:3]] if match else [0]
+            if line and (match is None or max(levels) > WHITE):
                 raise DataError(
-                    f"each line of {file} must have a color of its own and a class,"
-                    f" such as 64 128 64 grass, got {line!r:.60}"
+                    f"line {place} of {file} must have three levels from 0 to {WHITE}"
+                    f" and a class, such as 64 128 64 grass, got {line!r:.60}"
+                )
+            if match is None:
+                continue
+            color = _color_number(np.array(levels))
+            if color in numbers:
+                raise DataError(
+                    f"line {place} of {file} has the color of an earlier line; remove"
+                    f" one: {line!r:.60}"
                 )
             name = composed(match[4].strip())
             number = IGNORED
@@ -117,7 +124,9 @@ class MaskColors(NamedTuple):
         if unknown := [color for color in found.tolist() if color not in self.numbers]:
             red, green, blue = unknown[0] >> 16, unknown[0] >> 8 & 255, unknown[0] & 255
             raise DataError(
-                f"it has the color {red} {green} {blue}, which is not listed"
+                f"it has the color {red} {green} {blue}, which is not listed: add it to"
+                " --mask-colors, with a class or as ignored; without --mask-colors,"
+                " masks have numbers of classes"
             )
         numbers = np.array([self.numbers[color] for color in found.tolist()])
         return numbers.astype(np.uint8)[places].reshape(colors.shape)

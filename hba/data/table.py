@@ -42,6 +42,11 @@ class LabelForm(NamedTuple):
     are_numbers: bool = False
     """Whether they are numbers to predict, instead of classes."""
 
+    @property
+    def option(self) -> str:
+        """The option that chooses the column of labels."""
+        return "--target" if self.are_numbers else "--label-column"
+
     def names(self, cell: Any, where: str) -> tuple[str, ...]:
         """The classes of a cell, or its number as text. DataError for a cell that has
         none.
@@ -69,7 +74,11 @@ SPLITS_FILE = "dataset_dict.json"
 
 
 def find_column(
-    role: Role, columns: Columns, names: Sequence[str], data: object
+    role: Role,
+    columns: Columns,
+    names: Sequence[str],
+    data: object,
+    option: str | None = None,
 ) -> str:
     """The column that was given, or the one with a usual name.
 
@@ -78,6 +87,7 @@ def find_column(
         columns: Names that were given.
         names: Of all columns.
         data: The table, for messages.
+        option: The option that chooses the column; None for that of the role.
 
     Raises:
         DataError: If there is none, or several.
@@ -102,9 +112,8 @@ def find_column(
         else f"single column called {NAMES[role][0]}"
     )
     shown = first_of([repr(name) for name in names], 8)
-    raise DataError(
-        f"{data} has no {meant}: choose one by --{role}-column; columns: {shown}"
-    )
+    option = option or f"--{role}-column"
+    raise DataError(f"{data} has no {meant}; choose one by {option}; columns: {shown}")
 
 
 def table_source(
@@ -136,7 +145,7 @@ def table_source(
     table = _read(file)
     column_names = list(map(str, table.columns))
     path = find_column("path", columns, column_names, file)
-    label = find_column("label", columns, column_names, file)
+    label = find_column("label", columns, column_names, file, label_form.option)
     has_splits = columns["split"] or any(
         name.strip().casefold() in NAMES["split"] for name in column_names
     )

@@ -341,7 +341,8 @@ def _made(run: Run) -> Iterator[tuple[str, list[tuple[str, str]], dict[str, str]
                 " validation"
             )
             facts.append(("images", f"{counts}; {origin.get('image_size')} pixels"))
-        if names := origin.get("class_names"):
+        names = origin.get("class_names")
+        if names and len(names) > 1:
             facts.append(
                 ("classes", f"{len(names)}: {first_of([*map(str, names)], 10)}")
             )

@@ -134,7 +134,7 @@ def test_colors_of_masks_are_the_classes_that_a_file_lists(
     assert torch.equal(labels.where(~has_color, plain), plain)
     for text, named in (
         ("0 0 0 ground\n64 128 64 grass\n", "255 0 7"),
-        ("0 0 0 ground\n0 0 0 grass\n", "'0 0 0 grass'"),
+        ("0 0 0 ground\n0 0 0 grass\n", "line 2"),
         ("0 0 0 ground\n300 0 0 grass\n", "300"),
         ("0 0 ground\n", "'0 0 ground'"),
         ("0 0 0 ground\n1 1 1 ground", "two classes"),
