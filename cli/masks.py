@@ -13,10 +13,9 @@ from hba.data.masks import as_picture, overlay
 from hba.data.reading import SkippedFile, load_image, printable
 from hba.errors import DataError, SettingsError
 from hba.utils.files import write_atomically
-from hba.utils.text import counted
 
-from .main import USER_ERROR
-from .terminal import print_json, print_table, say
+from .left_out import end_with_left_out, none_can_be_read
+from .terminal import print_json, print_table
 
 PICTURE_ENDING = ".overlay.jpg"
 """Ending of the pictures of images with their classes in colors."""
@@ -60,11 +59,7 @@ def predict(
         except DataError as error:
             left_out.append(SkippedFile(str(file), str(error)))
     if not shares:
-        why = f", such as {left_out[0].path} ({left_out[0].reason})" if left_out else ""
-        raise DataError(
-            f"none of {counted(len(targets), 'file')} can be read{why}; name image"
-            " files, or folders with some"
-        )
+        raise none_can_be_read([*targets], left_out)
     if as_json:
         printed = [
             {
@@ -83,10 +78,7 @@ def predict(
             for file, row in shares.items()
         ]
         print_table(("mask", "share of the pixels"), cells)
-        for skipped in left_out:
-            say(f"left out: {printable(skipped.path)} ({skipped.reason})", err=True)
-    if {skipped.path for skipped in left_out} & {str(path) for path in images}:
-        raise SystemExit(USER_ERROR)
+    end_with_left_out(left_out, images, are_listed=not as_json)
 
 
 def _targets(images: Sequence[Path]) -> dict[Path, Path]:

@@ -19,12 +19,11 @@ from hba.data.reading import SkippedFile, printable
 from hba.errors import DataError, SettingsError
 from hba.training.metrics import measure_batch_size
 from hba.training.trained_network import NETWORK_NAME
-from hba.utils.text import counted
 
 from . import masks
 from .evaluate import PrintsEvaluation
 from .help import SectionedCommand
-from .main import USER_ERROR
+from .left_out import end_with_left_out, none_can_be_read
 from .options import (
     DATA,
     SCHEDULE,
@@ -159,12 +158,7 @@ def predict(
         pair for pairs in _predicted(network, files, left_out) for pair in pairs
     ]
     if not predictions:
-        why = f", such as {left_out[0].path} ({left_out[0].reason})" if left_out else ""
-        n_files = len({*map(str, files), *(skipped.path for skipped in left_out)})
-        raise DataError(
-            f"none of {counted(n_files, 'file')} can be read{why}; name image files, or"
-            " folders with some"
-        )
+        raise none_can_be_read(files, left_out)
     cells = [(printable(str(file)), *_cells(network, row)) for file, row in predictions]
     if as_json:
         printed = [
@@ -178,11 +172,7 @@ def predict(
         if network.task.has_numbers:
             headings = ("image", printable(network.classes[0]))
         print_table(headings, cells)
-        for skipped in left_out:
-            say(f"left out: {printable(skipped.path)} ({skipped.reason})", err=True)
-    unreadable = {skipped.path for skipped in left_out}
-    if unreadable & {str(path) for path in images}:
-        raise SystemExit(USER_ERROR)
+    end_with_left_out(left_out, images, are_listed=not as_json)
 
 
 def _predicted(

@@ -183,9 +183,9 @@ def test_predict_without_a_network_or_an_image_is_refused(
     assert "has no network.pt" in refusal_of(
         "predict", str(trained / "animals"), "cat.png"
     )
-    assert "none of 1 file can be read" in refusal_of(
+    assert "cannot read the file" in refusal_of(
         "predict", str(trained / "run"), str(tmp_path / "cat.png")
     )
-    assert "none of 0 files can be read; name" in refusal_of(
+    assert "cannot read any of 0 files; name" in refusal_of(
         "predict", str(trained / "run"), str(tmp_path)
     )
