@@ -154,18 +154,20 @@ def tested_symmetries(
             return problem.preprocessing.measure(moved(images, problem.fill))
 
         parts = []
+        train, val = problem.data.train, problem.data.val
         if len(places):
-            parts.append(logits_of(network, problem.data.train, prepare, places))
+            logits, _ = logits_of(network, train, prepare, places)
+            parts.append((logits, train.labels[places.to(train.device)]))
         if not problem.data.has_own_val or not parts:
-            parts.append(logits_of(network, problem.data.val, prepare))
+            logits, _ = logits_of(network, val, prepare)
+            parts.append((logits, val.labels))
         all_logits, all_labels = [], []
         for logits, labels in parts:
             if task.has_masks:
                 planes = labels[:, None] / 255
                 labels = (255 * moved(planes, planes.new_ones(1))).round().byte()[:, 0]
-            logits, labels = task.thinned(logits, labels)
-            all_logits.append(logits)
-            all_labels.append(labels)
+            all_logits.append(task.thinned(logits))
+            all_labels.append(task.thinned(labels))
         return Answers(torch.cat(all_logits), torch.cat(all_labels))
 
     unmoved = outputs(None)
@@ -289,7 +291,7 @@ def calibration(logits: Tensor, labels: Tensor) -> Tensor:
     task = task_of(labels)
     if not task.can_calibrate:
         return logits.new_ones(())
-    logits, labels = task.thinned(logits, labels)
+    logits, labels = task.thinned(logits), task.thinned(labels)
     losses = torch.stack(
         [
             task.losses(factor * logits, labels).mean()

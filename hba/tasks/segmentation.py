@@ -49,10 +49,10 @@ class Segmentation(ImageTask):
     def output_shape(self, n_images: int, n_classes: int, side: int) -> tuple[int, ...]:
         return n_images, n_classes, side, side
 
-    def thinned(self, outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def thinned(self, values: Tensor) -> Tensor:
         """Every n-th row and column, at most THINNED_SIDE of each."""
-        step = math.ceil(labels.shape[-1] / THINNED_SIDE)
-        return outputs[..., ::step, ::step], labels[..., ::step, ::step]
+        step = math.ceil(values.shape[-1] / THINNED_SIDE)
+        return values[..., ::step, ::step]
 
     def losses_of_labels(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """Cross entropy, a mean over the pixels of an image, plus Dice (B,)."""

@@ -18,6 +18,8 @@ PIXELS_PER_BATCH = 500 * 64**2
 """Limit of a batch of larger images, which still has at least FEWEST_OF_BATCH images.
 """
 FEWEST_OF_BATCH = 100
+MOST_LOGITS = 250_000_000
+"""Largest number of logits of masks that are kept at once, 1 GB."""
 
 Function = Callable[[Tensor], Tensor]
 
@@ -122,7 +124,8 @@ def logits_of(
     prepare: Function,
     places: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Logits of images by the network in eval mode, as in `measure`.
+    """Logits of images by the network in eval mode, as in `measure`. If they would
+    be more than MOST_LOGITS, they and their labels are thinned.
 
     Args:
         network: The network.
@@ -135,18 +138,22 @@ def logits_of(
     """
     was_training = network.training
     network.eval()
-    has_masks = task_of(data.labels).has_masks
-    batch_size = measure_batch_size(data.image_size, has_masks=has_masks)
+    task = task_of(data.labels)
+    batch_size = measure_batch_size(data.image_size, has_masks=task.has_masks)
+    n_images = len(data) if places is None else len(places)
     if places is None:
         batches = data.once(batch_size)
     else:
         batches = data.read(places.to(data.device).split(batch_size))
-    outputs = [
-        (network(prepare(as_floats(images))), labels) for images, labels in batches
-    ]
+    outputs = []
+    for images, labels in batches:
+        logits = network(prepare(as_floats(images))).float()
+        if n_images * logits[0].numel() > MOST_LOGITS:
+            logits, labels = task.thinned(logits).clone(), task.thinned(labels)
+        outputs.append((logits, labels))
     network.train(was_training)
-    logits, labels = map(torch.cat, zip(*outputs, strict=True))
-    return logits.float(), labels
+    all_logits, all_labels = map(torch.cat, zip(*outputs, strict=True))
+    return all_logits, all_labels
 
 
 @torch.no_grad()
