@@ -1,5 +1,6 @@
 """report.html: the page of a run, made only from the files of its folder."""
 
+import contextlib
 import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,12 +13,13 @@ from hba.algorithms.race_findings import RaceFindings, leg_ends
 from hba.data.config import display_name
 from hba.data.images import EvaluationData, SearchData
 from hba.data.labels import error_in_words
-from hba.errors import HbaWarning
+from hba.errors import HbaError, HbaWarning
 from hba.own_training.ledger import LEDGER_NAME
 from hba.report import dots, examples, figures, findings
 from hba.report.contest_page import contest_page
 from hba.report.samples import Samples, read_samples
 from hba.report.templates import SIGNS, style, template_of
+from hba.report.worst import WORST_NAME, WorstImages
 from hba.results import tables
 from hba.results.answer import answer, words_of
 from hba.results.auto_answer import auto_answer
@@ -30,10 +32,13 @@ from hba.results.run import (
     TEST_FOLDER,
     Run,
     SearchFiles,
+    read_part,
 )
 from hba.schedule.pictures import panels
 from hba.schedule.schedule import Schedule
 from hba.schedule.summary import reach, task_of_schedule
+from hba.tasks import task_of
+from hba.training.trained_network import is_kept, load_network
 from hba.utils.devices import VERSION
 from hba.utils.files import reason_of, run_of, write_text
 from hba.utils.text import count_of, counted, duration, first_of, number_of
@@ -70,6 +75,11 @@ def report_at_the_end(
             evaluated.save(folder / EVALUATED_NAME)
         for name, samples in Samples.of(data).items():
             samples.save(folder / name)
+        has_masks = task_of(data.train.labels).has_masks
+        if isinstance(data, EvaluationData) and has_masks and is_kept(folder):
+            # A network that torch.export cannot write has no program.
+            with contextlib.suppress(HbaError):
+                WorstImages.of(load_network(folder), data).save(folder / WORST_NAME)
         report = write_report(folder)
         run = folder.resolve().parent
         is_test = folder.resolve().name == TEST_FOLDER and (run / AUTO_NAME).exists()
@@ -90,6 +100,7 @@ def report_at_the_end(
 def page_of(run: Run) -> str:
     kind, sentences, details = _answer(run)
     samples, native = read_samples(run)
+    worst = read_part(run.folders[1] / WORST_NAME, WorstImages.load)
     schedule = run.schedule
     search = run.search
     results = run.results
@@ -108,6 +119,7 @@ def page_of(run: Run) -> str:
             if results is None
             else _evaluation_part(results, run.auto.get("linear", ()))
         ),
+        worst=[] if worst is None else worst.examples(),
         networks=tables.networks_table(run.auto),
         chosen_row=words_of(str(run.auto.get("chosen"))),
         contest=dots.contest_dots(run.auto.get("rows") or (), run.auto.get("chosen")),

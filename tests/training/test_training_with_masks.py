@@ -2,8 +2,10 @@
 refused.
 """
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from mask_folders import CLASS_NAMES, evaluation_data, search_data, squares
@@ -17,10 +19,11 @@ from hba.data.loader import as_floats
 from hba.errors import SettingsError
 from hba.policy.draw import augment
 from hba.policy.spaces import search_space
+from hba.report.worst import WORST_NAME, WorstImages
 from hba.schedule.recipes import RECIPES
 from hba.tasks.segmentation import IGNORED
 from hba.training.augmentation import EpochPolicy, ScheduleAugmentation
-from hba.training.metrics import measure
+from hba.training.metrics import logits_of, measure
 
 SETTINGS: dict[str, Any] = {
     "epochs": 3, "batch_size": 8, "learning_rate": 0.3, "device": "cpu", "seeds": 2,
@@ -87,6 +90,53 @@ def test_an_evaluation_with_masks_has_errors_of_images() -> None:
             assert 100 * parts[seed].mean() == pytest.approx(percent, abs=1e-3)
     assert result.answer is not None
     assert "intersection over union" in result.answer.sentence
+
+
+def test_the_page_shows_the_worst_images_of_the_saved_network(tmp_path: Path) -> None:
+    data = evaluation_data()
+    hba.evaluate(
+        "crop-flip",
+        data,
+        against="none",
+        network=network(),
+        out=tmp_path,
+        keep_network=True,
+        **SETTINGS,
+    )
+    worst = WorstImages.load(tmp_path / WORST_NAME)
+    assert isinstance(data.test, LabelledImages)
+    kept = hba.load_network(tmp_path)
+    answers = kept.predict(data.test.images).argmax(1)
+    errors = [
+        100 - 100 * float(jaccard_score(mask.ravel(), answer.ravel(), average="macro"))
+        for mask, answer in zip(data.test.labels, answers, strict=True)
+    ]
+    expected = sorted(errors, reverse=True)[: len(worst.error_percents)]
+    assert worst.error_percents == pytest.approx(expected)
+    place = int(np.argmax(errors))
+    assert torch.equal(worst.images[0], data.test.images[place])
+    assert torch.equal(worst.masks[0], data.test.labels[place])
+    assert torch.equal(worst.answers[0], answers[place].byte())
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert f"{expected[0]:.0f} % error" in page
+
+
+def test_logits_of_many_large_masks_are_thinned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = evaluation_data(n_test=6).test
+    assert isinstance(data, LabelledImages)
+    images = data.images.repeat_interleave(5, 2).repeat_interleave(5, 3)
+    labels = data.labels.repeat_interleave(5, 1).repeat_interleave(5, 2)
+    large = LabelledImages(images, labels)
+    model = network()
+    whole, all_labels = logits_of(model, large, lambda images: images)
+    assert whole.shape == (6, 2, 80, 80)
+    monkeypatch.setattr("hba.training.metrics.MOST_LOGITS", 1000)
+    logits, kept = logits_of(model, large, lambda images: images)
+    assert logits.shape == (6, 2, 27, 27)
+    assert torch.equal(logits, whole[..., ::3, ::3])
+    assert torch.equal(kept, all_labels[..., ::3, ::3])
 
 
 @pytest.mark.parametrize("algorithm", ["race", "lookahead"])
