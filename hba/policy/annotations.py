@@ -39,6 +39,8 @@ if hasattr(tv_tensors, "KeyPoints"):
 ANNOTATIONS = (tv_tensors.BoundingBoxes, tv_tensors.Mask, *KEYPOINTS)
 Size = tuple[int, int]
 """Height and width of an image."""
+Pairs = Sequence[tuple[int, int]]
+"""Numbers of keypoints, from 0."""
 
 
 def unmovable(operations: Iterable[ImageOperation]) -> list[str]:
@@ -58,7 +60,10 @@ def unmovable(operations: Iterable[ImageOperation]) -> list[str]:
 
 
 def move_annotation(
-    annotation: Any, drawn: Iterable[OpSample], mask_fill: float = 0
+    annotation: Any,
+    drawn: Iterable[OpSample],
+    mask_fill: float = 0,
+    keypoint_pairs: Pairs = (),
 ) -> Any:
     """Apply the operations drawn for an image to its annotation.
 
@@ -70,6 +75,8 @@ def move_annotation(
         annotation: tv_tensors.BoundingBoxes, Mask or KeyPoints.
         drawn: As draw_for_one returns them.
         mask_fill: The value of pixels of a mask that operations uncover.
+        keypoint_pairs: Numbers of keypoints that a mirror image exchanges, such as
+            those of left and right eye.
 
     Returns:
         An annotation of the same type, dtype and shape.
@@ -80,6 +87,10 @@ def move_annotation(
     if isinstance(annotation, tv_tensors.Mask):
         check_mask_fill(mask_fill, annotation.dtype)
     moves = [sample for sample in drawn if sample.operation.moves_pixels]
+    if keypoint_pairs and isinstance(annotation, KEYPOINTS):
+        mirrored = [is_mirror(sample, _size_of(annotation)) for sample in moves]
+        if sum(mirrored) % 2:
+            annotation = exchanged(annotation, keypoint_pairs)
     for has_map, group in itertools.groupby(
         moves, lambda sample: sample.operation.interpolation is not None
     ):
@@ -89,6 +100,33 @@ def move_annotation(
         for sample in group:
             annotation = _distort(annotation, sample, mask_fill)
     return annotation
+
+
+def is_mirror(sample: OpSample, size: Size) -> bool:
+    """Whether an operation makes a mirror image, as flips do."""
+    interpolation = sample.operation.interpolation
+    if interpolation is None or 0 in size:
+        return False
+    matrix = matrices(_maps_of(sample, size), str(interpolation))[0]
+    return bool(torch.linalg.det(matrix[:2, :2]) < 0)
+
+
+def exchanged(points: Any, pairs: Pairs) -> Any:
+    """Keypoints (..., N, 2) with those of each pair exchanged.
+
+    Raises:
+        ValueError: For a pair beyond N.
+    """
+    order = torch.arange(points.shape[-2])
+    for first, second in pairs:
+        if max(first, second) >= len(order):
+            raise ValueError(
+                f"keypoint_pairs must be numbers below {len(order)}, the number of"
+                f" keypoints of an image, got {(first, second)}"
+            )
+        order[[first, second]] = order[[second, first]]
+    values = points.as_subclass(Tensor)[..., order, :]
+    return tv_tensors.wrap(values, like=points)
 
 
 def _distort(annotation: Any, sample: OpSample, mask_fill: float) -> Any:

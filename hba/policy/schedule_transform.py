@@ -20,7 +20,7 @@ from torchvision.transforms.v2 import functional as TF
 
 from hba.operations.image_operation import ImageOperation
 from hba.operations.on_pil import apply_to_pil
-from hba.policy.annotations import ANNOTATIONS, move_annotation, unmovable
+from hba.policy.annotations import ANNOTATIONS, Pairs, move_annotation, unmovable
 from hba.policy.player import OpSample, Player, Tables, draw_for_one, move_class
 from hba.utils.tensors import usual_types
 
@@ -106,6 +106,7 @@ class ScheduleTransform(Player, v2.Transform):  # type: ignore[misc]
         tables: Tables,
         fill: Mapping[int, tuple[float, ...]],
         mask_fill: float = 0,
+        keypoint_pairs: Pairs = (),
     ) -> None:
         """Make the transform.
 
@@ -115,10 +116,12 @@ class ScheduleTransform(Player, v2.Transform):  # type: ignore[misc]
             fill: For each number of channels, the colour in [0, 1] of areas that
                 operations uncover.
             mask_fill: The value of pixels of masks there.
+            keypoint_pairs: Numbers of keypoints that a mirror image exchanges.
         """
         super().__init__(operations, tables)
         self.fill = fill
         self.mask_fill = mask_fill
+        self.keypoint_pairs = keypoint_pairs
 
     def color(self, n_channels: int) -> tuple[float, ...]:
         """The colour in [0, 1] of areas that operations uncover."""
@@ -183,7 +186,7 @@ class ScheduleTransform(Player, v2.Transform):  # type: ignore[misc]
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         drawn = params["drawn"]
         if isinstance(inpt, ANNOTATIONS):
-            return move_annotation(inpt, drawn, self.mask_fill)
+            return move_annotation(inpt, drawn, self.mask_fill, self.keypoint_pairs)
         if isinstance(inpt, np.ndarray):
             channels = inpt.reshape(inpt.shape[:2]) if inpt.shape[2:] == (1,) else inpt
             picture = self._augment(Image.fromarray(channels), drawn)

@@ -14,6 +14,7 @@ import torch
 
 from hba.errors import ScheduleError
 from hba.operations.operation import COMMON_CHANNELS, WALK
+from hba.policy.annotations import Pairs
 from hba.policy.module import GRAY, Policy
 from hba.policy.space import SearchSpace
 from hba.schedule.file import parse, reading, written
@@ -312,14 +313,17 @@ class Schedule:
             )
         return epoch
 
-    def transform(self, mask_fill: float = 0) -> PolicyTransform:
+    def transform(
+        self, mask_fill: float = 0, keypoint_pairs: Pairs = ()
+    ) -> PolicyTransform:
         """The operations as a torchvision v2 transform; see PolicyTransform. Raises
         ScheduleError without operations.
 
-        mask_fill: the value of pixels of masks that operations uncover. A warning names
-        the regularizers; `schedule.without_regularizers().transform()` does not warn.
+        mask_fill: the value of pixels of masks that operations uncover. keypoint_pairs:
+        numbers of keypoints that a mirror image exchanges. A warning names the
+        regularizers; `schedule.without_regularizers().transform()` does not warn.
         """
-        return PolicyTransform(self._operations_alone(), mask_fill)
+        return PolicyTransform(self._operations_alone(), mask_fill, keypoint_pairs)
 
     def batch_transform(self, n_classes: int) -> BatchTransform:
         """Mixup and CutMix of the schedule, for batches of images and labels.

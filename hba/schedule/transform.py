@@ -12,7 +12,7 @@ from torchvision import tv_tensors
 from hba.errors import SettingsError
 from hba.operations.apply import color_for, fill_for
 from hba.packed import apply_to_all
-from hba.policy.annotations import ANNOTATIONS
+from hba.policy.annotations import ANNOTATIONS, Pairs
 from hba.policy.draw import (
     apply_operations,
     check_masks_hold,
@@ -102,7 +102,8 @@ class PolicyTransform(FollowsSchedule, ScheduleTransform):
     (hba/policy/annotations.py). mask_fill: the value of pixels of a mask that are
     uncovered, 0 by default. SettingsError if a mask cannot hold it. All frames of a
     tv_tensors.Video get one draw. Raises TypeError for annotations if an operation
-    lacks moves_pixels.
+    lacks moves_pixels. keypoint_pairs: numbers of the keypoints of an image, from 0,
+    that its mirror image exchanges, such as those of left and right eye.
 
     set_epoch and set_progress choose the place, at first the last epoch, for DataLoader
     workers too, even persistent. Each image draws its magnitudes and probabilities
@@ -117,13 +118,16 @@ class PolicyTransform(FollowsSchedule, ScheduleTransform):
         " tensor scaled to [0, 1] by the maximum of the whole data set"
     )
 
-    def __init__(self, schedule: Any, mask_fill: float = 0) -> None:
+    def __init__(
+        self, schedule: Any, mask_fill: float = 0, keypoint_pairs: Pairs = ()
+    ) -> None:
         space = schedule.space
         super().__init__(
             operations={operation.name: operation for operation in space.on_images},
             tables=tables_of(space, schedule.values, schedule.spread),
             fill={},
             mask_fill=number("mask_fill", mask_fill),
+            keypoint_pairs=keypoint_pairs,
         )
         self.schedule = schedule
         self._cached: tuple[float, dict[Any, Any]] = (math.nan, {})

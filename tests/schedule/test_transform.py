@@ -23,9 +23,10 @@ from torchvision.transforms.v2 import functional as TF
 
 from hba.errors import ScheduleError, SettingsError
 from hba.operations import OPERATIONS
+from hba.policy.annotations import exchanged
 from hba.policy.space import SearchSpace
 from hba.schedule.library import load_policy
-from hba.schedule.recipes import RECIPES
+from hba.schedule.recipes import RECIPES, recipe_of
 from hba.schedule.schedule import Schedule
 from hba.schedule.transform import PolicyTransform
 
@@ -495,3 +496,38 @@ def test_deep_copies_follow_the_epoch() -> None:
     )
     copied[0].set_epoch(3, 4)
     assert factor_in_use(transform) == pytest.approx(FACTORS[3])
+
+
+@pytest.mark.skipif(
+    not hasattr(tv_tensors, "KeyPoints"), reason="torchvision has no keypoints"
+)
+@pytest.mark.parametrize(
+    ("names", "is_mirrored"),
+    [
+        (["HorizontalFlip"], True),
+        (["VerticalFlip"], True),
+        (["HorizontalFlip", "VerticalFlip"], False),
+        (["QuarterTurn"], False),
+        (["HorizontalFlip", "QuarterTurn"], True),
+    ],
+)
+def test_pairs_of_keypoints_are_exchanged_in_mirror_images(
+    names: list[str], is_mirrored: bool
+) -> None:
+    """A nose, and two eyes, one of them green."""
+    policy = recipe_of("all", {name: (1.0, None) for name in names})
+    image = torch.zeros(3, 16, 16, dtype=torch.uint8)
+    places = torch.tensor([[8.5, 10.5], [4.5, 5.5], [11.5, 5.5]])
+    for (x, y), channel in zip(places.long().tolist(), (0, 1, 2), strict=True):
+        image[channel, y, x] = 255
+    points = tv_tensors.KeyPoints(places, canvas_size=(16, 16))
+    transform = policy.transform(keypoint_pairs=[(1, 2)])
+    torch.manual_seed(0)
+    moved, moved_points = transform(tv_tensors.Image(image), points)
+    expected = []
+    for channel in (0, 2, 1) if is_mirrored else (0, 1, 2):
+        ((y, x),) = (moved[channel] == 255).nonzero().tolist()
+        expected.append([x + 0.5, y + 0.5])
+    assert moved_points.tolist() == expected
+    with pytest.raises(ValueError, match="keypoint_pairs"):
+        exchanged(points, [(1, 3)])
