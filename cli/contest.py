@@ -41,7 +41,8 @@ from .terminal import operations_file_option, run_folder, say
     metavar="NAMES",
     help=(
         "Moves after which an image is still one of its kind, separated by commas:"
-        f" {', '.join(SYMMETRIES)}. [default: none]"
+        f" {', '.join(SYMMETRIES)}; or the folder of a search, which has measured them."
+        " [default: none]"
     ),
 )
 @click.option(

@@ -441,3 +441,19 @@ def test_the_detector_of_the_example_learns_from_the_policy_s_boxes() -> None:
     scores = example["train"](transform, 0, 1.0)
     assert len(scores) == 24
     assert np.mean(scores) > 0.5
+
+
+@pytest.mark.slow
+def test_the_lightning_module_of_the_example_has_an_answer(tmp_path: Path) -> None:
+    example = runpy.run_path(str(EXAMPLES / "own_training" / "lightning_digits.py"))
+    scores = example["train"](hba.load_policy("none").transform(), 0, 0.5)
+    assert len(scores) == 300
+    assert np.mean(scores) > 0.5
+    result = hba.contest(
+        example["train"],
+        ["crop"],
+        budget_seconds=120,
+        out=tmp_path,
+    )
+    assert result.scores.keys() == {result.chosen, "none", "randaugment"}
+    assert all(np.mean(of_seeds) > 0.5 for of_seeds in result.scores.values())

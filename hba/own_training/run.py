@@ -26,7 +26,7 @@ from hba.own_training.ledger import (
 )
 from hba.own_training.result import ContestResult, result_of
 from hba.results.report_hook import write_report
-from hba.schedule.compose import joined
+from hba.schedule.compose import joined, symmetries_of, with_symmetries
 from hba.schedule.library import POLICY_NAME, load_policy
 from hba.schedule.recipes import RECIPES, TURNS, recipe_of
 from hba.schedule.schedule import Schedule
@@ -86,7 +86,8 @@ def contest(
         policies: The policies to compare, by default recipes. None and RandAugment are
             always among them.
         symmetries: Moves after which an image is still one of its kind: `horizontal
-            flip`, `vertical flip`, `turns`. The default policies have them.
+            flip`, `vertical flip`, `turns`; or the folder or policy of a search, which
+            has measured them. The default policies have them.
         budget_seconds: The time for everything. A resumed contest keeps its own by
             default.
         out: The folder for trainings.json, which is written after each training, and
@@ -164,15 +165,11 @@ def named_policies(
                     f"{name} is the name of a reference; give your policy another one"
                 )
         return {**references, **given}
-    for name in symmetries:
-        if name not in SYMMETRIES:
-            raise SettingsError(unknown("symmetry", name, SYMMETRIES))
     names = [*REFERENCES, *WITHOUT_SYMMETRIES]
     named = {name: RECIPES[name].make() for name in names}
     if not symmetries:
         return named
-    operations = [SYMMETRIES[name] for name in symmetries]
-    moves = recipe_of("symmetries", {name: TURNS[name] for name in operations})
+    moves = _moves_of(symmetries)
     composed = {
         "symmetries alone" if name == "none" else f"{name} with symmetries": joined(
             policy, moves
@@ -180,6 +177,26 @@ def named_policies(
         for name, policy in named.items()
     }
     return {**{name: named[name] for name in REFERENCES}, **composed}
+
+
+def _moves_of(symmetries: Sequence[str]) -> Schedule:
+    """A policy of these symmetries alone, or of those that a search has found.
+
+    Raises:
+        SettingsError: For an unknown symmetry, and for a search that has found none.
+    """
+    if len(symmetries) == 1 and Path(symmetries[0]).exists():
+        found = load_policy(symmetries[0])
+        if not symmetries_of(found):
+            raise SettingsError(
+                f"{symmetries[0]} has no symmetries, so declare them, or omit them"
+            )
+        return with_symmetries(RECIPES["none"].make(), found)
+    for name in symmetries:
+        if name not in SYMMETRIES:
+            raise SettingsError(unknown("symmetry", name, SYMMETRIES))
+    operations = [SYMMETRIES[name] for name in symmetries]
+    return recipe_of("symmetries", {name: TURNS[name] for name in operations})
 
 
 def _definition(policy: Schedule) -> str:

@@ -16,7 +16,7 @@ from hba.errors import RunError, SettingsError
 from hba.own_training import race
 from hba.own_training.ledger import FIRST_TEST_SEED, Ledger
 from hba.own_training.run import named_policies
-from hba.schedule.recipes import RECIPES
+from hba.schedule.recipes import RECIPES, recipe_of
 
 N_EXAMPLES = 60
 SECONDS = 90.0
@@ -263,6 +263,28 @@ def test_default_policies_have_the_symmetries_that_are_declared() -> None:
         assert last["HorizontalFlip.probability"] == 0.5, name
     with pytest.raises(SettingsError, match="symmetry"):
         named_policies(None, ["mirror"])
+
+
+def test_default_policies_have_the_symmetries_that_a_search_has_found(
+    tmp_path: Path,
+) -> None:
+    searched = recipe_of(
+        "found", {"VerticalFlip": (0.5, None), "BrightnessJitter": (0.5, 0.3)}
+    )
+    searched.save(tmp_path / "policy.json")
+    measured = named_policies(None, [str(tmp_path)])
+    assert [*measured][2] == "symmetries alone"
+    for name, policy in [*measured.items()][2:]:
+        last = dict(zip(policy.space.names, policy.values[-1], strict=True))
+        assert last["VerticalFlip.probability"] == 0.5, name
+        assert not last.get("HorizontalFlip.probability")
+        assert "BrightnessJitter.probability" not in last
+    RECIPES["crop"].make().save(tmp_path / "policy.json")
+    with pytest.raises(SettingsError, match="no symmetries"):
+        named_policies(None, [str(tmp_path)])
+
+
+def test_policies_that_no_contest_can_have_are_refused() -> None:
     with pytest.raises(SettingsError, match="reference"):
         named_policies({"none": RECIPES["flip"].make()}, ())
     with pytest.raises(SettingsError, match="mixes"):
