@@ -82,7 +82,7 @@ VALUES: Mapping[str, tuple[str, Complete | None]] = types.MappingProxyType(
         ),
         "data_root": ("FOLDER", complete(paths="dir")),
         "init_from": ("SCHEDULE", SCHEDULE),
-        "masks": ("DIR", complete(paths="dir")),
+        "masks": ("PATH", complete(paths="file")),
         "mask_colors": ("FILE", complete(paths="file")),
         "group": ("PATTERN", None),
         "target": ("COLUMN", None),

@@ -85,7 +85,7 @@ class DataConfig(Settings):
         None
     )
     """Folder of masks with the names of the images, whose pixels are numbers of
-    classes.
+    classes, or a JSON file of COCO annotations.
     """
     mask_colors: Annotated[str | None, DefaultText("none: masks of numbers")] = None
     """Text file of the colors in masks: lines with red, green, blue and the name of a

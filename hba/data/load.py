@@ -20,6 +20,7 @@ from hba.data.arrays import (
     npz_source,
 )
 from hba.data.cache import Prepared, cached_source, check_out, write_cache
+from hba.data.coco import ENDING as COCO_ENDING, coco_source
 from hba.data.config import (
     COLUMN_SETTINGS,
     PATH_SETTINGS,
@@ -86,11 +87,12 @@ def find_source(config: DataConfig) -> Source:
         SettingsError: For a setting that has no effect on it.
     """
     place = Path(config.data)
-    source_format = (
+    source_format: str = (
         "builtin" if config.data in DATASET_NAMES else format_of(config.data)
     )
-    if config.masks is not None and source_format == "folder":
-        source_format = "masks"
+    if config.masks is not None and source_format in ("folder", "masks"):
+        is_coco = Path(config.masks).suffix.lower() == COCO_ENDING
+        source_format = "coco" if is_coco else "masks"
     if source_format != "builtin" and not place.exists():
         meant = did_you_mean(config.data, DATASET_NAMES)
         raise DataError(
@@ -103,7 +105,9 @@ def find_source(config: DataConfig) -> Source:
     idle += {"builtin": (), "prepared": ("download", "levels")}.get(
         source_format, ("download",)
     )
-    idle += () if source_format == "masks" else ("masks", "mask_colors")
+    idle += {"masks": (), "coco": ("mask_colors",)}.get(
+        source_format, ("masks", "mask_colors")
+    )
     if config.target is not None and "target" in idle:
         raise SettingsError(
             f"target is a column of a table (CSV, Parquet) or a saved dataset, and"
@@ -130,6 +134,7 @@ def find_source(config: DataConfig) -> Source:
             Path(config.mask_colors) if config.mask_colors else None,
             config.stored_size,
         ),
+        "coco": lambda: coco_source(place, Path(str(config.masks)), config.stored_size),
         "npz": lambda: npz_source(place),
         "prepared": lambda: cached_source(place, config.stored_size),
         "saved": lambda: saved_source(place, columns, label_form),

@@ -15,6 +15,7 @@ from hba.errors import SettingsError
 EXTRAS: Mapping[str, Sequence[str]] = {
     "tables": ["pandas", "pyarrow"],
     "datasets": ["datasets"],
+    "coco": ["pycocotools"],
     "cluster": ["ray"],
     "exports": ["albumentations", "lightning"],
     "numba": ["numba"],
