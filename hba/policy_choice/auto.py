@@ -4,6 +4,7 @@ with it.
 
 import contextlib
 import dataclasses
+import shlex
 import threading
 import time
 import warnings
@@ -23,7 +24,7 @@ from hba.errors import HbaError, HbaWarning, RunError, SettingsError
 from hba.policy.space import SearchSpace
 from hba.policy_choice.callbacks import AutoCallback, AutoProgress
 from hba.policy_choice.phases import PHASES
-from hba.policy_choice.plan import Arguments, budget_of, plan_run
+from hba.policy_choice.plan import Arguments, budget_of, options, plan_run
 from hba.policy_choice.record import AutoRecord
 from hba.policy_choice.rows import policy_of_row, row_without_contest
 from hba.policy_choice.run import ONNX_SECONDS, AutoRun, seconds_for_onnx
@@ -202,10 +203,6 @@ def _begin_or_resume(
             " options"
         )
     if resumes(resume, folder / AUTO_NAME):
-        if arguments.settings:
-            raise SettingsError(
-                f"a resumed run keeps its settings; omit {min(arguments.settings)}"
-            )
         record = _resumed(folder, arguments)
         if _is_ended(record):
             text = "has ended, and only shows its answer; for a new run, use"
@@ -244,9 +241,13 @@ def _resumed(folder: Path, arguments: Arguments) -> AutoRecord:
     """The record of a run to resume, with another place of its data or budget if given.
 
     Raises RunError if these are given for a run that has ended, and SettingsError for
-    another number of jobs.
+    other settings and another number of jobs.
     """
     before = AutoRecord.read(folder)
+    if changed := _changed_settings(arguments.settings, before):
+        raise SettingsError(
+            f"a resumed run keeps its settings; omit {changed[0]}, or give it as before"
+        )
     jobs = arguments.jobs
     if jobs not in (None, before.n_jobs):
         raise SettingsError(
@@ -256,7 +257,7 @@ def _resumed(folder: Path, arguments: Arguments) -> AutoRecord:
     if arguments.data is not None:
         data = resolved_data({"data": arguments.data})["data"]
         record = record.at_data(str(data))
-    if arguments.budget_seconds is not None:
+    if arguments.budget_seconds not in (None, before.budget_seconds):
         # Without a default budget, the kind of device does not matter.
         budget = budget_of(
             arguments.budget_seconds, torch.device("cpu"), is_example=False
@@ -268,6 +269,23 @@ def _resumed(folder: Path, arguments: Arguments) -> AutoRecord:
             f" data; for a new run, use: {record.command}"
         )
     return record
+
+
+def _changed_settings(settings: Mapping[str, Any], before: AutoRecord) -> list[str]:
+    """Names of the settings that the command of the run does not have."""
+    words = shlex.split(before.command)
+
+    def has(option: Sequence[str]) -> bool:
+        return any(
+            words[place : place + len(option)] == [*option]
+            for place in range(len(words))
+        )
+
+    return sorted(
+        name
+        for name, value in settings.items()
+        if not has(options(None, {name: value}))
+    )
 
 
 def finished(run: AutoRun) -> AutoResult:

@@ -542,7 +542,8 @@ def test_a_run_that_has_ended_takes_no_other_budget_or_data(
             hba.auto(out=folder, resume=True, **changes)
         assert (folder / "auto.json").read_bytes() == before
     # What it has been given before is no change.
-    again = hba.auto(images, out=folder, resume=True, budget_seconds=BUDGET, jobs=1)
+    options: dict[str, Any] = {"budget_seconds": BUDGET, "jobs": 1, **SETTINGS}
+    again = hba.auto(images, out=folder, resume=True, **options)
     assert again.answer == run.answer.replace(str(run.folder), str(folder))
 
 
