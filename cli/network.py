@@ -209,7 +209,7 @@ def _cells(network: hba.TrainedNetwork, row: Tensor) -> tuple[str, ...]:
     the number.
     """
     if network.task.has_numbers:
-        return (f"{row.item():.4g}",)
+        return (network.info.scale.text(row.item()),)
     ranked = [
         (network.classes[number], f"{row[number]:.3f}")
         for number in row.argsort(descending=True).tolist()

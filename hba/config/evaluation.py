@@ -36,6 +36,7 @@ _OF_TRAINING = (
 )
 _OF_IMAGES = ("image_size", "split_seed", "data_root", "skip_broken")
 _OF_THESE_IMAGES = ("data", "masks", "mask_colors", "group", "classes", "levels")
+_OF_LABELS = frozenset({"target", "label_column", "label_separator"})
 _OF_BASELINE = (
     "baseline",
     "baseline_like",
@@ -214,6 +215,9 @@ def inherited(
             *(COLUMN_SETTINGS if has_columns else ()),
             *(() if has_baseline else _OF_BASELINE),
         ]
+    if not _OF_LABELS.isdisjoint(settings):
+        # They exclude each other.
+        names = [name for name in names if name not in _OF_LABELS]
     values = {name: earlier[name] for name in names if name in earlier}
     if has_own_network or model is None:
         # The model of a run with a network of the user's own is None.

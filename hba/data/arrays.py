@@ -324,6 +324,7 @@ def from_dataset(
     on_read: OnRead | None = None,
 ) -> LabelledImages:
     """Read the images of a Dataset, such as torchvision's, for `hba.data.SearchData`.
+    Numbers as labels are not standardized.
 
     Each image is read once, so random transforms are drawn once. As for the images of a
     folder, a PIL image is turned upright by its EXIF data, the shorter side is resized
@@ -340,6 +341,16 @@ def from_dataset(
 
     Raises:
         DataError: For anything else.
+    """
+    images, labels = read_pairs(dataset, image_size, on_read)
+    return LabelledImages(images, torch.from_numpy(labels))
+
+
+def read_pairs(
+    dataset: Any, image_size: int, on_read: OnRead | None
+) -> tuple[Tensor, np.ndarray]:
+    """The same as images uint8 (N, C, S, S) and labels: int64 or float64 (N,), or masks
+    uint8 (N, S, S).
     """
     if not (
         hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__") and len(dataset)
@@ -388,14 +399,10 @@ def from_dataset(
         )
     if kinds == {np.ndarray}:
         masks = fitted_masks(labels, image_size, values == BLACK_AND_WHITE)
-        return LabelledImages(torch.stack(images), torch.from_numpy(masks))
-    if kinds == {float}:
-        return LabelledImages(
-            torch.stack(images), torch.tensor(labels, dtype=torch.float64)
-        )
-    if min(labels) < 0:
+        return torch.stack(images), masks
+    if kinds == {int} and min(labels) < 0:
         raise DataError(f"labels must be whole numbers from 0, got {min(labels)}")
-    return LabelledImages(torch.stack(images), torch.tensor(labels))
+    return torch.stack(images), np.array(labels)
 
 
 def _class_or_number(label: Any) -> int | float:

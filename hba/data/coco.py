@@ -9,15 +9,16 @@ Crowds are ignored.
 import contextlib
 import io
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hba.data.labels import SPLITS, composed, split_called
 from hba.data.masks import MaskedFiles, fitted_masks
-from hba.data.pool import Pool, Source
+from hba.data.pool import N_READERS, Pool, Source
 from hba.data.reading import resized_mask, upright_size
 from hba.errors import DataError
 from hba.tasks.segmentation import IGNORED
@@ -30,6 +31,66 @@ BACKGROUND = "background"
 ENDING = ".json"
 MOST_CATEGORIES = IGNORED - 1
 """Categories whose numbers a mask can hold."""
+
+
+class _Annotations(NamedTuple):
+    """The content of a file."""
+
+    coco: Any
+    """As pycocotools reads it."""
+    class_names: tuple[str, ...]
+    numbers: Mapping[int, int]
+    """The class of each category, by its id."""
+    entries: Mapping[str, Mapping[str, Any]]
+    """Those of the images, by file_name."""
+    sizes: Mapping[str, tuple[int, int]]
+    """Width and height of the images, by file_name."""
+
+    @staticmethod
+    def read(folder: Path, file: Path) -> "_Annotations":
+        """Read a file. DataError if it is unusable, or names files outside of the
+        folder.
+        """
+        api = import_extra("pycocotools.coco", "coco", f"the annotations {file}")
+        try:
+            # It prints its progress.
+            with contextlib.redirect_stdout(io.StringIO()):
+                coco = api.COCO(str(file))
+            categories = coco.loadCats(sorted(coco.getCatIds()))
+            numbers = {entry["id"]: place for place, entry in enumerate(categories, 1)}
+            names = (
+                BACKGROUND,
+                *(composed(str(entry["name"])) for entry in categories),
+            )
+            images = coco.loadImgs(coco.getImgIds())
+            entries = {composed(entry["file_name"]): entry for entry in images}
+            sizes = {
+                name: (int(entry["width"]), int(entry["height"]))
+                for name, entry in entries.items()
+            }
+        except Exception as error:
+            # Any program may have written the file.
+            raise DataError(
+                f"cannot read the annotations {file} ({reason_of(error)}); give a JSON"
+                " file of COCO's format"
+            ) from None
+        n_categories = len(categories)
+        if not 0 < n_categories <= MOST_CATEGORIES or not entries:
+            raise DataError(
+                f"{file} must have images and 1 to {MOST_CATEGORIES} categories, got"
+                f" {len(entries)} and {n_categories}"
+            )
+        if len({*names}) < len(names) or len(entries) < len(images):
+            raise DataError(
+                f"{file} must have categories of different names, none of them"
+                f" {BACKGROUND!r}, and one entry for each file_name"
+            )
+        if outside := [name for name in entries if not _is_below(name)]:
+            raise DataError(
+                f"every file_name of {file} must be a path below {folder}, got"
+                f" {outside[0]!r}"
+            )
+        return _Annotations(coco, names, numbers, entries, sizes)
 
 
 def coco_source(folder: Path, file: Path, image_size: int) -> Source:
@@ -47,29 +108,8 @@ def coco_source(folder: Path, file: Path, image_size: int) -> Source:
         DataError: For an unusable file, and for images that are missing or of another
             size than in the file.
     """
-    api = import_extra("pycocotools.coco", "coco", f"the annotations {file}")
-    try:
-        # It prints its progress.
-        with contextlib.redirect_stdout(io.StringIO()):
-            coco = api.COCO(str(file))
-        categories = coco.loadCats(sorted(coco.getCatIds()))
-        numbers = {entry["id"]: place for place, entry in enumerate(categories, 1)}
-        names = tuple(composed(str(entry["name"])) for entry in categories)
-        entries = {
-            composed(entry["file_name"]): entry
-            for entry in coco.loadImgs(coco.getImgIds())
-        }
-    except Exception as error:
-        # Any program may have written the file.
-        raise DataError(
-            f"cannot read the annotations {file} ({reason_of(error)}); give a JSON"
-            " file of COCO's format"
-        ) from None
-    if not 0 < len(names) <= MOST_CATEGORIES or not entries:
-        raise DataError(
-            f"{file} must have images and 1 to {MOST_CATEGORIES} categories, got"
-            f" {len(entries)} and {len(names)}"
-        )
+    annotations = _Annotations.read(folder, file)
+    coco, entries = annotations.coco, annotations.entries
     if missing := [name for name in sorted(entries) if not (folder / name).is_file()]:
         raise DataError(
             f"{folder} lacks {len(missing)} of the {len(entries)} images of {file}:"
@@ -78,17 +118,28 @@ def coco_source(folder: Path, file: Path, image_size: int) -> Source:
         )
 
     def pool(names_of_split: Sequence[str]) -> Pool:
-        masks = [
-            _mask(coco, entries[name], numbers, folder / name)
-            for name in names_of_split
-        ]
+        def fitted_mask(name: str) -> np.ndarray:
+            path = folder / name
+            width, height = annotations.sizes[name]
+            if (size := upright_size(path)) != (width, height):
+                raise DataError(
+                    f"{path} has {size[0]} x {size[1]} pixels, but its annotations are"
+                    f" for {width} x {height}; correct them, or remove it"
+                )
+            try:
+                mask = _mask(coco, entries[name]["id"], size, annotations.numbers)
+            except Exception as error:
+                raise DataError(
+                    f"cannot use the annotations of {path} ({reason_of(error)}); each"
+                    " object needs a category and a segmentation of its image"
+                ) from None
+            return resized_mask(mask, image_size)
+
+        with ThreadPoolExecutor(N_READERS) as threads:
+            masks = [*threads.map(fitted_mask, names_of_split)]
         return Pool(
             MaskedFiles.of(folder, [folder / name for name in names_of_split]),
-            fitted_masks(
-                [resized_mask(mask, image_size) for mask in masks],
-                image_size,
-                is_binary=False,
-            ),
+            fitted_masks(masks, image_size, is_binary=False),
             np.arange(len(masks)),
         )
 
@@ -97,12 +148,18 @@ def coco_source(folder: Path, file: Path, image_size: int) -> Source:
         raise DataError(f"{file} must have images of a split train")
     return Source(
         str(folder),
-        (BACKGROUND, *names),
+        annotations.class_names,
         pool(by_split["train"]),
         pool(by_split["val"]) if "val" in by_split else None,
         partial(pool, by_split["test"]) if "test" in by_split else None,
         facts=(f"masks from {file.name}",),
     )
+
+
+def _is_below(name: str) -> bool:
+    """Whether a path is relative, and leads to no folder above."""
+    path = Path(name)
+    return not path.is_absolute() and ".." not in path.parts
 
 
 def _by_split(names: Sequence[str]) -> dict[str, list[str]]:
@@ -120,33 +177,27 @@ def _by_split(names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _mask(
-    coco: Any, entry: Mapping[str, Any], numbers: Mapping[int, int], path: Path
+    coco: Any, image: int, size: tuple[int, int], numbers: Mapping[int, int]
 ) -> np.ndarray:
-    """The class of each pixel of an image, uint8 (H, W).
+    """The class of each pixel of an image, uint8 (H, W). Raises errors of any kind for
+    objects without a category or a segmentation.
 
     Args:
         coco: The annotations.
-        entry: That of the image.
+        image: The id of the image.
+        size: Its width and height.
         numbers: The class of each category, by its id.
-        path: The image file.
     """
-    size = upright_size(path)
-    if size != (entry["width"], entry["height"]):
-        raise DataError(
-            f"{path} has {size[0]} x {size[1]} pixels, but its annotations are for"
-            f" {entry['width']} x {entry['height']}; correct them, or remove it"
-        )
-    mask = np.zeros((entry["height"], entry["width"]), dtype=np.uint8)
-    objects = coco.loadAnns(coco.getAnnIds(imgIds=entry["id"]))
-    try:
-        covered = [(coco.annToMask(thing).astype(bool), thing) for thing in objects]
-    except Exception as error:
-        raise DataError(
-            f"cannot use the annotations of {path} ({reason_of(error)}); each needs a"
-            " segmentation"
-        ) from None
-    # The smaller objects come later, so that larger ones do not hide them.
-    for is_covered, thing in sorted(covered, key=lambda pair: -int(pair[0].sum())):
+    width, height = size
+    mask = np.zeros((height, width), dtype=np.uint8)
+    n_pixels = np.full(mask.shape, mask.size + 1)
+    for thing in coco.loadAnns(coco.getAnnIds(imgIds=image)):
+        if thing["segmentation"] == []:
+            continue
         number = IGNORED if thing.get("iscrowd") else numbers[thing["category_id"]]
-        mask[is_covered] = number
+        is_covered = coco.annToMask(thing).astype(bool)
+        # Larger objects do not hide smaller ones.
+        is_shown = is_covered & (is_covered.sum() < n_pixels)
+        mask[is_shown] = number
+        n_pixels[is_shown] = is_covered.sum()
     return mask

@@ -60,12 +60,13 @@ class Scale(NamedTuple):
         """Numbers of labels, the inverse of `labels`."""
         return labels * self.std + self.mean
 
-    def text(self, label: float) -> str:
-        """The number of a label with four digits, and none below a thousandth of the
-        deviation.
+    def text(self, number: float) -> str:
+        """A number with decimals down to a hundredth of the deviation, without zeros at
+        the end.
         """
-        digits = 3 - math.floor(math.log10(self.std))
-        return f"{round(self.numbers(label), digits) + 0.0:.4g}"
+        digits = max(0, 2 - math.floor(math.log10(self.std)))
+        text = f"{round(number, digits) + 0.0:.{digits}f}"
+        return text.rstrip("0").rstrip(".") if digits else text
 
 
 UNSCALED = Scale(0.0, 1.0)
@@ -284,7 +285,7 @@ class _Data:
         """The number, or the classes, of a label (...)."""
         task = task_of(label[None])
         if task.has_numbers:
-            return self.scale.text(float(label))
+            return self.scale.text(self.scale.numbers(float(label)))
         return ", ".join(
             self.class_names[number] for number in task.present(label[None])
         )

@@ -15,9 +15,9 @@ from hba.data.arrays import (
     DATASET_NAMES,
     TORCHVISION,
     builtin_source,
-    from_dataset,
     in_memory,
     npz_source,
+    read_pairs,
 )
 from hba.data.cache import Prepared, cached_source, check_out, write_cache
 from hba.data.coco import ENDING as COCO_ENDING, coco_source
@@ -37,13 +37,12 @@ from hba.data.images import (
     LabelledImages,
     LazySplit,
     OnRead,
-    Scale,
     SearchData,
 )
 from hba.data.labels import composed, numbered, warn_of_names
 from hba.data.loader import StreamedImages
 from hba.data.masks import masks_source
-from hba.data.pool import Pool, Source, configured, too_many_broken
+from hba.data.pool import Pool, Source, configured, scale_of, too_many_broken
 from hba.data.splits import keep_classes, split, take_training
 from hba.data.table import Columns, LabelForm, saved_source, table_source
 from hba.errors import DataError, SettingsError
@@ -159,7 +158,11 @@ def find_source(config: DataConfig) -> Source:
         source = source.map(
             lambda pool: replace(pool, groups=groups_by_name(pool, pattern))
         )
-    return source if config.classes is None else keep_classes(source, config.classes)
+    if config.classes is None:
+        return source
+    if task_of(source.train.labels).has_numbers:
+        raise SettingsError("classes has no effect on numbers; omit it")
+    return keep_classes(source, config.classes)
 
 
 def _check_has_no_classes(config: DataConfig) -> None:
@@ -392,10 +395,14 @@ def dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Sou
     """
     datasets = data if is_pair(data) else (data,)
     size = config.stored_size
-    image_sets = [
-        from_dataset(dataset, image_size=size, on_read=on_read) for dataset in datasets
-    ]
-    labels = [image_set.labels.numpy() for image_set in image_sets]
+    read = [read_pairs(dataset, size, on_read) for dataset in datasets]
+    images, labels = map(list, zip(*read, strict=True))
+    kinds = [task_of(numbers).name for numbers in labels]
+    if len({*kinds}) > 1:
+        raise DataError(
+            "training and test dataset must have labels of one kind, got those of"
+            f" {' and '.join(kinds)}"
+        )
     training, *testing = (
         _names_of(dataset, _n_classes(numbers))
         for dataset, numbers in zip(datasets, labels, strict=True)
@@ -430,13 +437,12 @@ def dataset_source(data: Any, config: DataConfig, on_read: OnRead | None) -> Sou
     scale = UNSCALED
     if task_of(labels[0]).has_numbers:
         names = ("number",)
-        scale = Scale.of(labels[0].astype(np.float64))
+        scale = scale_of(labels[0], f"the labels of {name}")
         labels = [scale.labels(numbers) for numbers in labels]
     warn_of_names([*map(str, names)], name)
-    images = [image_set.images.numpy() for image_set in image_sets]
     pools = [
-        replace(in_memory(*pair, name), image_size=size)
-        for pair in zip(images, labels, strict=True)
+        replace(in_memory(pixels.numpy(), numbers, name), image_size=size)
+        for pixels, numbers in zip(images, labels, strict=True)
     ]
     return Source(
         name,

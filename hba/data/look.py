@@ -66,6 +66,8 @@ class Look:
     """Median of the shorter sides in pixels."""
     is_grey: bool
     """Whether no training image has a colour."""
+    n_channels: int = 3
+    """Of the images as networks get them."""
     numbers: tuple[float, float] | None = None
     """The smallest and the largest number, if labels are numbers."""
     copies: tuple[Copies, ...] = ()
@@ -212,6 +214,7 @@ def look(config: DataConfig, data: AnyData = None) -> Look:
         task=task,
         side=round(median(sides)),
         is_grey=is_grey,
+        n_channels=max(3, train.items.n_channels),
         numbers=(
             (float(scale.numbers(labels.min())), float(scale.numbers(labels.max())))
             if task.has_numbers

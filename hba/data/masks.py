@@ -113,8 +113,10 @@ class MaskColors(NamedTuple):
             if name != IGNORED_NAME:
                 number = names.setdefault(name, len(names))
             numbers[color] = number
-        if len(names) < 2:
-            raise DataError(f"{file} must have colors of at least two classes")
+        if not 2 <= len(names) <= IGNORED:
+            raise DataError(
+                f"{file} must have colors of 2 to {IGNORED} classes, got {len(names)}"
+            )
         return MaskColors(tuple(names), numbers)
 
     def of(self, picture: Image.Image) -> np.ndarray:

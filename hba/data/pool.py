@@ -481,12 +481,7 @@ def _source_of_numbers(
     def numbers_of(part: Part) -> np.ndarray:
         return np.array([float(text) for (text,) in part.names])
 
-    scale = Scale.of(numbers_of(trained))
-    if len({*trained.names}) < 2:
-        raise DataError(
-            f"{data} must have at least two different numbers as {target!r}, got only"
-            f" {scale.mean:g}"
-        )
+    scale = scale_of(numbers_of(trained), f"{target!r} of {data}")
 
     def pool(part: Part) -> Pool:
         labels = scale.labels(numbers_of(part))
@@ -503,6 +498,21 @@ def _source_of_numbers(
         facts=trained.facts,
         scale=scale,
     )
+
+
+def scale_of(numbers: np.ndarray, what: str) -> Scale:
+    """The scale of the numbers of training images. DataError if all are equal.
+
+    Args:
+        numbers: The numbers, float64 (N,).
+        what: They are, for the message.
+    """
+    if not np.isfinite(numbers).all() or len(np.unique(numbers)) < 2:
+        raise DataError(
+            f"{what} must be finite numbers, at least two different ones, got"
+            f" {first_of([f'{number:g}' for number in np.unique(numbers)])}"
+        )
+    return Scale.of(numbers)
 
 
 def most_left_out(n_images: int, skip_broken: bool | None) -> int:

@@ -97,15 +97,15 @@ def _check_classes(source: Source, parts: Sequence[str]) -> None:
     counts = np.bincount(task.strata(source.train.labels), minlength=n_strata)
     fewest = int(counts.min())
     subject = source.name
+    remedy = "add some"
     if n_strata > 1:
         subject = f"the class {source.class_names[counts.argmin()]!r} of {subject}"
+        remedy = "add some, or choose classes without it (--classes)"
     if fewest < len(parts):
         needed = (
             f"has {counted(fewest, 'image')}, but needs one each for {', '.join(parts)}"
         )
-        raise DataError(
-            f"{subject} {needed}; add some, or choose classes without it (--classes)"
-        )
+        raise DataError(f"{subject} {needed}; {remedy}")
 
 
 def take_training(source: Source, pool: Pool, size: int | None, seed: int) -> Pool:
@@ -142,7 +142,11 @@ def _take(
     n_strata = len(numbers)
     most = len(pool) - keep * n_strata
     if not n_strata <= size <= most:
-        fewest = f"{n_strata}, one image{' for each class' if n_strata > 1 else ''}"
+        of_each = ""
+        if n_strata > 1:
+            has_classes = task.n_strata(len(source.class_names)) > 1
+            of_each = f" for each {'class' if has_classes else 'stratum of the labels'}"
+        fewest = f"{n_strata}, one image{of_each}"
         largest = f"{most}, the number that {source.name} has left for it"
         raise DataError(
             f"{name}_size must lie between {fewest}, and {largest}, got {size}"

@@ -372,9 +372,7 @@ def saved_source(folder: Path, columns: Columns, label_form: LabelForm) -> Sourc
     with contextlib.suppress(DataError):
         if "test" in places and all(
             label in (None, -1)
-            for label in _read_saved(
-                places["test"], columns, label_form.separator
-            ).labels
+            for label in _read_saved(places["test"], columns, label_form).labels
         ):
             facts.append("the test split has no labels, so it is not used")
             del places["test"]
@@ -403,8 +401,9 @@ class _Saved(NamedTuple):
     """Whether an image may have several labels."""
 
 
-def _read_saved(folder: Path, columns: Columns, separator: str | None) -> _Saved:
+def _read_saved(folder: Path, columns: Columns, label_form: LabelForm) -> _Saved:
     """Reads no image."""
+    separator = label_form.separator
     datasets = import_extra("datasets", "datasets", f"the saved dataset {folder}")
     try:
         dataset = datasets.load_from_disk(str(folder)).with_format(None)
@@ -424,7 +423,12 @@ def _read_saved(folder: Path, columns: Columns, separator: str | None) -> _Saved
         if isinstance(inner[name], datasets.Image)
     }
 
-    def find(role: Role, feature_type: type, candidates: Sequence[str]) -> str:
+    def find(
+        role: Role,
+        feature_type: type,
+        candidates: Sequence[str],
+        option: str | None = None,
+    ) -> str:
         matches = [
             name for name, feature in inner.items() if isinstance(feature, feature_type)
         ]
@@ -432,12 +436,15 @@ def _read_saved(folder: Path, columns: Columns, separator: str | None) -> _Saved
         return (
             matches[0]
             if is_clear
-            else find_column(role, columns, candidates or matches, folder)
+            else find_column(role, columns, candidates or matches, folder, option)
         )
 
     image = find("path", datasets.Image, ())
     label = find(
-        "label", datasets.ClassLabel, [name for name in features if name != image]
+        "label",
+        datasets.ClassLabel,
+        [name for name in features if name != image],
+        label_form.option,
     )
     values = dataset.select_columns([label])[:][label]
     class_names = tuple(map(composed, getattr(inner[label], "names", ())))
@@ -480,7 +487,7 @@ def _read_saved_part(
 ) -> Part:
     from datasets import Image
 
-    saved = _read_saved(folder, columns, label_form.separator)
+    saved = _read_saved(folder, columns, label_form)
     names = [
         label_form.names(value, f"number {number} of {folder}")
         for number, value in enumerate(saved.labels)

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import sysconfig
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -185,7 +186,8 @@ def _moves_of(symmetries: Sequence[str]) -> Schedule:
     Raises:
         SettingsError: For an unknown symmetry, and for a search that has found none.
     """
-    if len(symmetries) == 1 and Path(symmetries[0]).exists():
+    is_named = {*symmetries} <= {*SYMMETRIES}
+    if not is_named and len(symmetries) == 1 and Path(symmetries[0]).exists():
         found = load_policy(symmetries[0])
         if not symmetries_of(found):
             raise SettingsError(
@@ -292,11 +294,11 @@ def _train(
 
 def _place_of(error: Exception) -> str:
     """` (my_training.py, line 12)`, the last line outside of installed packages."""
+    installed = [PACKAGE, *map(Path, sysconfig.get_paths().values())]
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if "site-packages" not in frame.filename
-        and not Path(frame.filename).is_relative_to(PACKAGE)
+        if not any(Path(frame.filename).is_relative_to(place) for place in installed)
     ]
     if not frames:
         return ""

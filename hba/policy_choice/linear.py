@@ -47,12 +47,18 @@ class FrozenFeatures:
         self.network: Any = network.to(device).eval()
 
     @torch.no_grad()
-    def of(self, images: LabelledImages) -> np.ndarray:
-        """Features (N, n) of images. SettingsError if some are not finite."""
+    def of(
+        self, images: LabelledImages, train: LabelledImages | None = None
+    ) -> np.ndarray:
+        """Features (N, n) of images. SettingsError if some are not finite.
+
+        Images of other than three channels are standardized by the mean and deviation
+        of the training images, which are these images by default.
+        """
         config = timm_config(self.model)
         colors = config.mean, config.std
         if images.n_channels != COLOR:
-            colors = images.mean_and_std()
+            colors = (train or images).mean_and_std()
         mean, std = (
             torch.tensor(values, device=self.device)[:, None, None] for values in colors
         )
@@ -101,7 +107,7 @@ def tested(network: FrozenFeatures, data: EvaluationData) -> dict[str, float]:
     assert isinstance(test, LabelledImages)
     task = task_of(train.labels)
     layer = task.fit_linear(network.of(train), train.labels, len(data.class_names))
-    scores = layer(network.of(test))
+    scores = layer(network.of(test, train))
     measured = {
         "test_percent": 100 * float(task.error_share(scores, test.labels)),
         "seconds": time.monotonic() - began,

@@ -496,7 +496,7 @@ def sizes_in_memory(
         side = int(size.settings.get("image_size") or request.settings["image_size"])
         if (
             not settings.get("stream")
-            and 3 * size.n_images * side**2 <= STREAM_ABOVE_BYTES
+            and request.look.n_channels * size.n_images * side**2 <= STREAM_ABOVE_BYTES
         ):
             fitting.append(
                 size.model_copy(update={"settings": {**kept, **size.settings}})
@@ -527,7 +527,7 @@ def settings_of_size(
     n_classes = len(summary.class_names)
     dtype, shape = summary.task.stored(2, n_classes, side)
     images = LabelledImages(
-        torch.zeros(2, 3, side, side, dtype=torch.uint8),
+        torch.zeros(2, summary.n_channels, side, side, dtype=torch.uint8),
         torch.zeros(shape, dtype=getattr(torch, dtype)),
     )
     CustomNetwork(network).check_takes(images, side, n_classes)

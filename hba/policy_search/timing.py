@@ -176,6 +176,7 @@ class StepTimer:
         settings: Given settings by name, of which fast and graph count.
         network: The user's own network, which is copied, instead of that of a rung.
         task: The task of the labels, by default one class for each image.
+        n_channels: Of the images.
     """
 
     def __init__(
@@ -187,7 +188,9 @@ class StepTimer:
         settings: Mapping[str, Any],
         network: nn.Module | None = None,
         task: ImageTask | None = None,
+        n_channels: int = 3,
     ) -> None:
+        self.n_channels = n_channels
         self.task = task or Classification()
         self.n_classes = n_classes
         self.batch_size = batch_size
@@ -241,7 +244,9 @@ class StepTimer:
             network.parameters(), 1e-6, momentum=0.9, foreach=True
         )
         images = torch.full(
-            (self.batch_size, 3, rung.side, rung.side), 0.5, device=self.device
+            (self.batch_size, self.n_channels, rung.side, rung.side),
+            0.5,
+            device=self.device,
         )
         dtype, shape = self.task.stored(self.batch_size, self.n_classes, rung.side)
         labels = torch.zeros(shape, dtype=getattr(torch, dtype), device=self.device)
@@ -292,7 +297,9 @@ class StepTimer:
             start = Start.of(
                 encoder_of(rung.model), fine_tuning["pretrained"], fine_tuning["freeze"]
             )
-        return build_model(rung.model, self.n_classes, 0, rung.side, start)
+        return build_model(
+            rung.model, self.n_classes, 0, rung.side, start, self.n_channels
+        )
 
 
 # Measure during trainings, and plan again

@@ -150,6 +150,7 @@ class TrainingRequest:
             self.settings,
             self.network,
             self.look.task,
+            self.look.n_channels,
         )
 
 

@@ -13,7 +13,7 @@ from hba.algorithms.race_findings import RaceFindings, leg_ends
 from hba.data.config import display_name
 from hba.data.images import EvaluationData, SearchData
 from hba.data.labels import error_in_words
-from hba.errors import HbaError, HbaWarning
+from hba.errors import HbaWarning
 from hba.own_training.ledger import LEDGER_NAME
 from hba.report import dots, examples, figures, findings
 from hba.report.contest_page import contest_page
@@ -77,8 +77,9 @@ def report_at_the_end(
             samples.save(folder / name)
         has_masks = task_of(data.train.labels).has_masks
         if isinstance(data, EvaluationData) and has_masks and is_kept(folder):
-            # A network that torch.export cannot write has no program.
-            with contextlib.suppress(HbaError):
+            # A network that torch.export cannot write has no program, and networks may
+            # fail in any way.
+            with contextlib.suppress(Exception):
                 WorstImages.of(load_network(folder), data).save(folder / WORST_NAME)
         report = write_report(folder)
         run = folder.resolve().parent

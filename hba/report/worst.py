@@ -3,6 +3,7 @@ report can show them.
 """
 
 import json
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ WORST_NAME = "worst_images.png"
 N_WORST = 6
 MOST_TRIED = 500
 """The images are among so many of the test, evenly spaced."""
+MOST_SECONDS = 20.0
+"""After so long, the worst of the images so far are taken."""
 AT_ONCE = 16
 """Images that the network predicts together."""
 ERRORS = "errors"
@@ -56,13 +59,19 @@ class WorstImages:
         test: Any = data.test.opened()
         task = task_of(test.labels)
         places = torch.tensor(spaced(len(test), MOST_TRIED), device=test.device)
+        # Any first part of them is a fair sample.
+        order = torch.randperm(len(places), generator=torch.Generator().manual_seed(0))
+        places = places[order.to(places.device)]
         errors, answers = [], []
+        began = time.monotonic()
         for images, labels in test.read(places.split(AT_ONCE)):
             with torch.no_grad():
                 logits = network.module(images.cpu())
             statistics = task.statistics(logits, labels.cpu())
             errors.append(1 - mean_iou(statistics))
             answers.append(logits.argmax(dim=1).byte())
+            if time.monotonic() - began > MOST_SECONDS:
+                break
         worst = torch.cat(errors).argsort(descending=True, stable=True)[:N_WORST]
         ((images, labels),) = test.read([places[worst.to(places.device)]])
         n_shown = 3 if images.shape[1] >= 3 else 1

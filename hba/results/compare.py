@@ -112,7 +112,8 @@ def _test_errors(run: Run, names: Mapping[str, str]) -> Mapping[str, str]:
         loss = mean_of(row.by_seed("test_loss"))
         cells[name] = percent(row.mean)
         if loss is not None:
-            cells[name] += f"  ({loss:.3f} nats)"
+            unit = " nats" if results.scale is None else ""
+            cells[name] += f"  (loss {loss:.3f}{unit})"
         minus = results.differences.get(row.name)
         if minus is not None and name != first:
             cells[f"{first} minus {name}"] = points(minus.mean, minus.interval)

@@ -304,9 +304,15 @@ class EvaluationResult(pydantic.BaseModel):
         return {**content, "rows": rows, "environment": environment}
 
     @pydantic.model_validator(mode="after")
-    def _check_image_errors(self) -> Self:
+    def _check_parts(self) -> Self:
+        n_classes = len(self.class_names)
         for row in self.rows:
             row.image_errors(self.test_images)
+            if any(
+                len(errors or ()) not in (0, n_classes)
+                for errors in row.class_error_percents
+            ):
+                raise ValueError(f"row {row.name} must have an error for each class")
         return self
 
     def __repr__(self) -> str:

@@ -1,5 +1,6 @@
 """What the provenance of a schedule says about the network of its search."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +20,7 @@ def network_measured(provenance: Mapping[str, Any]) -> dict[int, float]:
     if "legs" in provenance:
         return {}
     epoch = count_of(provenance.get("epochs_finished"), least=1)
-    error = number_of(provenance.get("val_error_percent"), 0, 100)
+    error = number_of(provenance.get("val_error_percent"), 0, math.inf)
     return {} if epoch is None or error is None else {epoch: error}
 
 

@@ -269,8 +269,10 @@ class Schedule:
         return self._without(names)
 
     def for_channels(self, n_channels: int) -> "Schedule":
-        """The schedule without operations that images of so many channels cannot get,
-        also on the walk, whose other operations are then drawn as often as before.
+        """The schedule without operations that images of so many channels cannot get.
+
+        On the walk, each other operation keeps its probability, so images get fewer
+        operations on average.
         """
         if n_channels in COMMON_CHANNELS:
             return self

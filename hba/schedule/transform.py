@@ -1,6 +1,7 @@
 """A schedule as a torchvision v2 transform."""
 
 import math
+import operator
 import warnings
 from typing import Any
 
@@ -127,7 +128,7 @@ class PolicyTransform(FollowsSchedule, ScheduleTransform):
             tables=tables_of(space, schedule.values, schedule.spread),
             fill={},
             mask_fill=number("mask_fill", mask_fill),
-            keypoint_pairs=keypoint_pairs,
+            keypoint_pairs=_checked_pairs(keypoint_pairs),
         )
         self.schedule = schedule
         self._cached: tuple[float, dict[Any, Any]] = (math.nan, {})
@@ -250,3 +251,22 @@ def _to_batch(images: Tensor) -> Tensor:
     if pixels.dtype == torch.uint8:
         return pixels
     return (pixels if pixels.dtype == torch.float64 else pixels.float()).clamp(0, 1)
+
+
+def _checked_pairs(pairs: Any) -> Pairs:
+    """Pairs of whole numbers from 0, each of which occurs once. Raises SettingsError
+    for anything else.
+    """
+    try:
+        checked = [
+            (operator.index(first), operator.index(second)) for first, second in pairs
+        ]
+    except (TypeError, ValueError):
+        checked = [(-1, -1)]
+    numbers = [number for pair in checked for number in pair]
+    if min(numbers, default=0) < 0 or len({*numbers}) < len(numbers):
+        raise SettingsError(
+            "keypoint_pairs must be pairs of different whole numbers from 0, such as"
+            f" [(1, 2), (3, 4)], got {pairs!r:.60}"
+        )
+    return checked

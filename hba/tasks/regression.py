@@ -1,5 +1,6 @@
 """A number for each image."""
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -10,9 +11,9 @@ from torch import Tensor
 from hba.tasks.task import ImageTask, ImageTaskName, LinearLayer
 
 N_BINS = 5
-"""Strata of the numbers of a data set, each of about as many images."""
+"""The most strata of the numbers of a data set."""
 FEWEST_OF_BIN = 10
-"""Numbers of fewer images have fewer bins."""
+"""The fewest images of a stratum."""
 PENALTIES = tuple(10.0**power for power in range(-1, 6))
 """Penalties of the squared weights of a linear layer; scikit-learn chooses one."""
 
@@ -96,14 +97,23 @@ class Regression(ImageTask):
         return n_classes == 1 and len(labels) > 0
 
     def strata(self, labels: np.ndarray) -> np.ndarray:
-        """The bin of each number among N_BINS of equally many images."""
-        n_bins = max(1, min(N_BINS, len(labels) // FEWEST_OF_BIN))
-        inner = np.arange(1, n_bins) / n_bins
-        edges = np.unique(np.quantile(labels, inner)) if n_bins > 1 else ()
-        # Equal numbers are in one bin, so a bin can be empty.
-        bins = np.searchsorted(edges, labels)
-        strata: np.ndarray = np.unique(bins, return_inverse=True)[1]
-        return strata.astype(np.int64)
+        """The bin of each number: from the smallest on, a bin has a N_BINS-th of the
+        images or more, because equal numbers are in one bin.
+        """
+        _, places, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        fewest = max(FEWEST_OF_BIN, math.ceil(len(labels) / N_BINS))
+        bins = []
+        number = size = 0
+        for count in counts.tolist():
+            bins.append(number)
+            size += count
+            if size >= fewest:
+                number += 1
+                size = 0
+        # The last bin may be too small.
+        last = max(0, number - 1)
+        strata: np.ndarray = np.minimum(bins, last)[places].astype(np.int64)
+        return strata
 
     def n_strata(self, n_classes: int) -> int:
         return 1

@@ -59,6 +59,7 @@ def write(folder: Path, names: list[str], **changes: Any) -> Path:
             annotation(3 * number, number, 3, box(6, 6, 8, 8)),
             annotation(3 * number + 1, number, 7, box(4, 4, 12, 12)),
             annotation(3 * number + 2, number, 7, run_lengths(crowd), iscrowd=1),
+            annotation(1000 + number, number, 7, []),
         ]
     content = {"images": images, "annotations": objects, "categories": CATEGORIES}
     file = folder / "instances.json"
@@ -107,6 +108,20 @@ WRONG: dict[str, dict[str, Any]] = {
         "images": [{"id": 1, "file_name": "none.png", "width": 16, "height": 16}]
     },
     "segmentation": {"annotations": [annotation(1, 1, 3, None)]},
+    "category": {"annotations": [annotation(1, 1, 99, box(1, 1, 3, 3))]},
+    "of its image": {
+        "annotations": [annotation(1, 1, 3, run_lengths(np.ones((9, 9))))]
+    },
+    "none of them 'background'": {"categories": [{"id": 3, "name": "background"}]},
+    "below": {
+        "images": [{"id": 1, "file_name": "../0.png", "width": 16, "height": 16}]
+    },
+    "one entry for each": {
+        "images": [
+            {"id": number, "file_name": "0.png", "width": 16, "height": 16}
+            for number in (1, 2)
+        ]
+    },
     "cannot read": {"images": [{"id": 1}]},
 }
 

@@ -137,7 +137,7 @@ def test_colors_of_masks_are_the_classes_that_a_file_lists(
         ("0 0 0 ground\n0 0 0 grass\n", "line 2"),
         ("0 0 0 ground\n300 0 0 grass\n", "300"),
         ("0 0 ground\n", "'0 0 ground'"),
-        ("0 0 0 ground\n1 1 1 ground", "two classes"),
+        ("0 0 0 ground\n1 1 1 ground", "2 to 255"),
     ):
         listed.write_text(text)
         with pytest.raises(DataError, match=re.escape(named)):

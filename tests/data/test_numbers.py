@@ -10,7 +10,13 @@ import torch
 from in_memory import config_of
 from PIL import Image
 
-from hba.data import LabelledImages, SearchData, load_evaluation_data, load_search_data
+from hba.data import (
+    LabelledImages,
+    Scale,
+    SearchData,
+    load_evaluation_data,
+    load_search_data,
+)
 from hba.data.cache import Prepared
 from hba.data.config import DataConfig
 from hba.data.load import dataset_source, find_source, prepare
@@ -105,6 +111,42 @@ def test_floating_point_labels_of_a_dataset_are_numbers(form: Any) -> None:
         assert numbers_of(images, source.scale) == expected_of(images)
     with pytest.raises(DataError, match="all floating point"):
         dataset_source([*pairs, (pairs[0][0], 3)], config, None)
+
+
+def test_numbers_of_a_dataset_keep_their_precision() -> None:
+    image = Image.new("RGB", (8, 8))
+    config = DataConfig.make({"data": "list", "image_size": 8})
+    times = [1.7e9 + second for second in range(50)]
+    source = dataset_source([(image, time) for time in times], config, None)
+    assert source.scale.std == pytest.approx(np.std(times))
+    expected = (np.arange(50) - 24.5) / np.std(times)
+    assert source.train.labels == pytest.approx(expected, abs=1e-6)
+    with pytest.raises(DataError, match="two different"):
+        dataset_source([(image, 3.0)] * 4, config, None)
+    with pytest.raises(DataError, match="one kind"):
+        dataset_source(([(image, 1.0), (image, 2.0)], [(image, 1)]), config, None)
+
+
+def test_counts_of_which_few_are_rare_are_split(table: Path) -> None:
+    frame = pandas.read_csv(table)
+    frame["cells"] = [0] * 25 + [1] + [2] * 14
+    frame.to_csv(table, index=False)
+    search = load_search_data(config_of(table, target="cells"))
+    assert len(search.train) + len(search.val) == 32
+    for images in (search.train, search.val):
+        assert isinstance(images, LabelledImages)
+        assert len(images.labels.unique()) > 1
+
+
+def test_numbers_are_shown_to_a_hundredth_of_their_deviation() -> None:
+    for std, number, text in (
+        (20.0, 4.799e-07, "0"),
+        (20.0, 21.04, "21"),
+        (12.0, -48.339, "-48.3"),
+        (15_000.0, 452_318.4, "452318"),
+        (0.05, 1.23456, "1.2346"),
+    ):
+        assert Scale(0.0, std).text(number) == text
 
 
 def test_a_look_says_the_range(table: Path) -> None:

@@ -68,7 +68,7 @@ def test_numbers_are_those_of_the_files(
     assert test[first["name"]] == [
         "",
         "",
-        f"{first['mean']:.2f} %  ({first['test_loss']['mean']:.3f} nats)",
+        f"{first['mean']:.2f} %  (loss {first['test_loss']['mean']:.3f} nats)",
     ]
     minus = results["rows"][1]["schedule_minus_row"]
     assert test[f"{first['name']} minus none"][2].startswith(f"{minus['mean']:+.2f}")

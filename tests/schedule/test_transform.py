@@ -531,3 +531,6 @@ def test_pairs_of_keypoints_are_exchanged_in_mirror_images(
     assert moved_points.tolist() == expected
     with pytest.raises(ValueError, match="keypoint_pairs"):
         exchanged(points, [(1, 3)])
+    for pairs in (5, [(0, -1)], [(1, 1)], [(1, 2), (2, 3)], [(1.5, 2)]):
+        with pytest.raises(SettingsError, match="keypoint_pairs"):
+            policy.transform(keypoint_pairs=pairs)  # type: ignore[arg-type]

@@ -374,9 +374,14 @@ def test_numbers_are_divided_into_bins_of_equally_many_images() -> None:
     in_order = strata[numbers.argsort()]
     assert (np.diff(in_order) >= 0).all()
     assert len(np.unique(Regression().strata(numbers[:8]))) == 1
-    # Of counts, most are equal.
-    counts = np.array([0.0] * 35 + [1.0] * 5)
-    assert np.bincount(Regression().strata(counts)).tolist() == [35, 5]
+    # Of counts, many are equal, and a bin is not small.
+    for counts, sizes in (
+        ([35, 5], [40]),
+        ([39, 1, 60], [39, 61]),
+        ([5, 30, 5, 60], [35, 65]),
+    ):
+        numbers = np.repeat(np.arange(len(counts), dtype=float), counts)
+        assert np.bincount(Regression().strata(numbers)).tolist() == sizes
 
 
 def test_the_linear_layer_of_numbers_is_ridge_regression_by_leave_one_out() -> None:
