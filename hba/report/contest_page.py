@@ -29,6 +29,7 @@ def contest_page(folder: Path) -> str:
         result=result,
         sign=SIGNS[result.kind],
         dots=_dots(result),
+        has_examples=len(ledger.trainings[0].scores) > 1,
         rounds=_rounds(ledger),
         spent=duration(ledger.spent),
         budget=duration(ledger.budget_seconds),
