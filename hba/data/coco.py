@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hba.data.labels import SPLITS, composed, split_called
-from hba.data.masks import MaskedFiles, fitted_masks
-from hba.data.pool import N_READERS, Pool, Source
-from hba.data.reading import resized_mask, upright_size
+from hba.data.masks import Mask, MaskedFiles, MaskPart, mask_of, source_of_masks
+from hba.data.pool import N_READERS, Source
+from hba.data.reading import upright_size
 from hba.errors import DataError
 from hba.tasks.segmentation import IGNORED
 from hba.utils.files import reason_of
@@ -117,8 +117,8 @@ def coco_source(folder: Path, file: Path, image_size: int) -> Source:
             " relative"
         )
 
-    def pool(names_of_split: Sequence[str]) -> Pool:
-        def fitted_mask(name: str) -> np.ndarray:
+    def part_of(names: Sequence[str]) -> MaskPart:
+        def mask_of_image(name: str) -> Mask:
             path = folder / name
             width, height = annotations.sizes[name]
             if (size := upright_size(path)) != (width, height):
@@ -133,27 +133,20 @@ def coco_source(folder: Path, file: Path, image_size: int) -> Source:
                     f"cannot use the annotations of {path} ({reason_of(error)}); each"
                     " object needs a category and a segmentation of its image"
                 ) from None
-            return resized_mask(mask, image_size)
+            return mask_of(name, mask, image_size)
 
         with ThreadPoolExecutor(N_READERS) as threads:
-            masks = [*threads.map(fitted_mask, names_of_split)]
-        return Pool(
-            MaskedFiles.of(folder, [folder / name for name in names_of_split]),
-            fitted_masks(masks, image_size, is_binary=False),
-            np.arange(len(masks)),
+            masks = [*threads.map(mask_of_image, names)]
+        return MaskPart(
+            MaskedFiles.of(folder, [folder / name for name in names]), masks
         )
 
     by_split = _by_split(sorted(entries))
     if not by_split.get("train"):
         raise DataError(f"{file} must have images of a split train")
-    return Source(
-        str(folder),
-        annotations.class_names,
-        pool(by_split["train"]),
-        pool(by_split["val"]) if "val" in by_split else None,
-        partial(pool, by_split["test"]) if "test" in by_split else None,
-        facts=(f"masks from {file.name}",),
-    )
+    parts = {role: partial(part_of, names) for role, names in by_split.items()}
+    facts = (f"masks from {file.name}",)
+    return source_of_masks(folder, parts, image_size, annotations.class_names, facts)
 
 
 def _is_below(name: str) -> bool:

@@ -132,7 +132,8 @@ class DataConfig(Settings):
         DefaultText("none, every image alone"),
     ] = None
     """Regular expression of the part of a path that images of one patient, video or
-    scene share, such as "patient_[0-9]+". Splits keep them together.
+    scene share, such as "patient_[0-9]+", or a column of a table that names them.
+    Splits keep them together.
     """
     data_root: str = "data"
     """Folder of torchvision's dataset files."""

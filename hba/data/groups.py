@@ -81,7 +81,13 @@ def folds_of(
 
 
 def taken_with_groups(
-    strata: np.ndarray, groups: np.ndarray, size: int, seed: int, name: str
+    strata: np.ndarray,
+    groups: np.ndarray,
+    size: int,
+    seed: int,
+    name: str,
+    *,
+    needs_all: bool,
 ) -> np.ndarray:
     """Take about `size` images, of whole groups.
 
@@ -91,12 +97,14 @@ def taken_with_groups(
         size: How many to take.
         seed: Decides which images are taken.
         name: Of the split, for messages.
+        needs_all: Whether both parts must have images of every stratum.
 
     Returns:
         Their indices, ascending.
 
     Raises:
-        DataError: If there are too few groups, or if a stratum is not in both parts.
+        DataError: If there are too few groups, or if a stratum that both parts need is
+            not in both.
     """
     n_groups = len(np.unique(groups))
     if n_groups < 2:
@@ -109,7 +117,7 @@ def taken_with_groups(
     part = folds_of(strata, groups, max(2, round(n_images / max(1, smaller))), seed)[0]
     is_taken = np.full(n_images, is_most)
     is_taken[part] = not is_most
-    if {*strata[is_taken]} != {*strata[~is_taken]}:
+    if needs_all and {*strata[is_taken]} != {*strata[~is_taken]}:
         raise DataError(
             f"the {n_groups} groups cannot be divided so that {name} and the others"
             " have images of every class; choose another --split-seed, or another"

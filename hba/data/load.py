@@ -136,7 +136,7 @@ def find_source(config: DataConfig) -> Source:
         "coco": lambda: coco_source(place, Path(str(config.masks)), config.stored_size),
         "npz": lambda: npz_source(place),
         "prepared": lambda: cached_source(place, config.stored_size),
-        "saved": lambda: saved_source(place, columns, label_form),
+        "saved": lambda: saved_source(place, columns, label_form, config.stored_size),
         "table": lambda: table_source(
             place,
             columns,
@@ -144,6 +144,7 @@ def find_source(config: DataConfig) -> Source:
             config.image_folder,
             config.image_ending,
             config.skip_broken,
+            config.group,
         ),
     }
     # `prepare` has recorded what it left out. A data set by name is complete, so it is
@@ -153,7 +154,7 @@ def find_source(config: DataConfig) -> Source:
     source = readers[source_format]().map(
         lambda pool: configured(pool, skip_broken, config.stored_size, config.levels)
     )
-    if config.group is not None:
+    if config.group is not None and source.train.groups is None:
         pattern = config.group
         source = source.map(
             lambda pool: replace(pool, groups=groups_by_name(pool, pattern))

@@ -214,7 +214,7 @@ def look(config: DataConfig, data: AnyData = None) -> Look:
         task=task,
         side=round(median(sides)),
         is_grey=is_grey,
-        n_channels=max(3, train.items.n_channels),
+        n_channels=train.items.n_channels,
         numbers=(
             (float(scale.numbers(labels.min())), float(scale.numbers(labels.max())))
             if task.has_numbers

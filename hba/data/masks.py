@@ -9,7 +9,7 @@ lists the colors with the names of their classes.
 """
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -174,45 +174,89 @@ def masks_source(
     """
     folders = _folders_of(folder, masks)
     colors = None if colors_file is None else MaskColors.read(colors_file)
-    pairs, unused = _pairs(*folders["train"])
-    train_masks = _read_masks(pairs, image_size, colors)
-    values = set[int]().union(*(mask.values for mask in train_masks))
-    is_binary = colors is None and values == BLACK_AND_WHITE
-    if colors is not None:
-        names = colors.class_names
-    else:
-        names = _class_names(folder, n_classes_of(values))
 
-    def pool(
-        pairs: Sequence[Pair], unused: Sequence[SkippedFile], masks: Sequence[_Mask]
-    ) -> Pool:
-        highest = WHITE if is_binary else len(names) - 1
-        for pair, mask in zip(pairs, masks, strict=True):
-            allowed = BLACK_AND_WHITE if is_binary else {*range(len(names)), IGNORED}
+    def part_of(split: str) -> MaskPart:
+        pairs, unused = _pairs(*folders[split])
+        items = MaskedFiles.of(folder, [pair.image for pair in pairs])
+        return MaskPart(items, _read_masks(pairs, image_size, colors), tuple(unused))
+
+    parts = {split: partial(part_of, split) for split in folders}
+    names = None if colors is None else colors.class_names
+    return source_of_masks(folder, parts, image_size, names)
+
+
+class Mask(NamedTuple):
+    """A mask after its longer side was resized."""
+
+    name: str
+    """What messages call it."""
+    pixels: np.ndarray
+    """uint8 (H, W)."""
+    values: set[int]
+    """All numbers that it had before."""
+
+
+class MaskPart(NamedTuple):
+    """A split of images with masks."""
+
+    items: FileItems
+    """The images."""
+    masks: Sequence[Mask]
+    """Their masks, in the same order."""
+    unused: tuple[SkippedFile, ...] = ()
+    """Files that are not images."""
+
+
+def source_of_masks(
+    data: Path,
+    parts: Mapping[str, Callable[[], MaskPart]],
+    image_size: int,
+    class_names: tuple[str, ...] | None = None,
+    facts: tuple[str, ...] = (),
+) -> Source:
+    """Images with masks as a source.
+
+    Args:
+        data: Where they are. Its file `classes.txt` names the classes by default.
+        parts: By split, train at least; that of the test is read when it is used.
+        image_size: Side in pixels to which masks are fitted.
+        class_names: The names of the classes, if they are known.
+        facts: Sentences on how the data are read.
+
+    Raises:
+        DataError: For classes that the training masks do not have.
+    """
+    train = parts["train"]()
+    values = set[int]().union(*(mask.values for mask in train.masks))
+    is_binary = class_names is None and values == BLACK_AND_WHITE
+    names = class_names or _class_names(data, n_classes_of(values))
+    highest = WHITE if is_binary else len(names) - 1
+    allowed = BLACK_AND_WHITE if is_binary else {*range(len(names)), IGNORED}
+
+    def pool(part: MaskPart) -> Pool:
+        for mask in part.masks:
             if wrong := mask.values - allowed:
                 raise DataError(
-                    f"the mask {pair.mask} has the number {max(wrong)}, but the classes"
-                    f" of the training masks of {folder} go up to {highest}; correct"
-                    f" it, or name all classes in {folder / CLASSES_NAME}"
+                    f"the mask {mask.name} has the number {max(wrong)}, but the classes"
+                    f" of the training masks of {data} go up to {highest}; correct it,"
+                    f" or name all classes in {data / CLASSES_NAME}"
                 )
         return Pool(
-            MaskedFiles.of(folder, [pair.image for pair in pairs]),
-            fitted_masks([mask.pixels for mask in masks], image_size, is_binary),
-            np.arange(len(pairs)),
-            tuple(unused),
+            part.items,
+            fitted_masks([mask.pixels for mask in part.masks], image_size, is_binary),
+            np.arange(len(part.masks)),
+            part.unused,
         )
 
-    def pool_of(split: str) -> Pool:
-        pairs, unused = _pairs(*folders[split])
-        return pool(pairs, unused, _read_masks(pairs, image_size, colors))
-
+    if is_binary:
+        facts = (*facts, "masks of 0 and 255 have the classes 0 and 1")
     return Source(
-        str(folder),
+        str(data),
         names,
-        pool(pairs, unused, train_masks),
-        pool_of("val") if "val" in folders else None,
-        partial(pool_of, "test") if "test" in folders else None,
-        facts=(("masks of 0 and 255 have the classes 0 and 1",) if is_binary else ()),
+        pool(train),
+        pool(parts["val"]()) if "val" in parts else None,
+        (lambda: pool(parts["test"]())) if "test" in parts else None,
+        facts=facts,
     )
 
 
@@ -308,22 +352,15 @@ def _by_name(folder: Path, paths: Sequence[Path]) -> dict[str, Path]:
     return by_name
 
 
-class _Mask(NamedTuple):
-    """A mask after its longer side was resized, and all numbers that it had before."""
-
-    pixels: np.ndarray
-    values: set[int]
-
-
 def _read_masks(
     pairs: Sequence[Pair], image_size: int, colors: MaskColors | None
-) -> list[_Mask]:
+) -> list[Mask]:
     read = partial(_read_mask, image_size=image_size, colors=colors)
     with ThreadPoolExecutor(N_READERS) as threads:
         return [*threads.map(read, pairs)]
 
 
-def _read_mask(pair: Pair, image_size: int, colors: MaskColors | None) -> _Mask:
+def _read_mask(pair: Pair, image_size: int, colors: MaskColors | None) -> Mask:
     try:
         size = upright_size(pair.image)
         with opened(pair.mask) as mask:
@@ -335,7 +372,13 @@ def _read_mask(pair: Pair, image_size: int, colors: MaskColors | None) -> _Mask:
             f"cannot use the mask {pair.mask} ({error}); mend it, or remove it with"
             " its image"
         ) from None
-    return _Mask(resized_mask(numbers, image_size), {*np.unique(numbers).tolist()})
+    return mask_of(str(pair.mask), numbers, image_size)
+
+
+def mask_of(name: str, numbers: np.ndarray, image_size: int) -> Mask:
+    """A mask uint8 (H, W), of any size."""
+    values = {*np.unique(numbers).tolist()}
+    return Mask(name, resized_mask(numbers, image_size), values)
 
 
 def is_mask(label: Any) -> bool:

@@ -415,6 +415,8 @@ class Part(NamedTuple):
     """See Source."""
     is_multi: bool = False
     """Whether images have any number of classes instead of one."""
+    groups: Sequence[str] = ()
+    """The group of each image; empty without groups."""
     target: str | None = None
     """What numbers mean, if each image has one, as text, instead of classes."""
 
@@ -462,7 +464,13 @@ def source_of(data: Path, parts: Mapping[str, Callable[[], Part]]) -> Source:
         split = trained if role == "train" else parts[role]()
         labels = numbered(split.names, names, f"the split {role} of {data}", is_multi)
         order = np.arange(len(labels)) if is_multi else labels.argsort(stable=True)
-        return Pool(split.items, labels[order], order, split.unused)
+        return Pool(
+            split.items,
+            labels[order],
+            order,
+            split.unused,
+            groups=_numbered_groups(split, order),
+        )
 
     val = pool("val") if "val" in parts else None
     test = partial(pool, "test") if "test" in parts else None
@@ -485,7 +493,9 @@ def _source_of_numbers(
 
     def pool(part: Part) -> Pool:
         labels = scale.labels(numbers_of(part))
-        return Pool(part.items, labels, np.arange(len(labels)), part.unused)
+        order = np.arange(len(labels))
+        groups = _numbered_groups(part, order)
+        return Pool(part.items, labels, order, part.unused, groups=groups)
 
     val = pool(parts["val"]()) if "val" in parts else None
     test = (lambda: pool(parts["test"]())) if "test" in parts else None
@@ -498,6 +508,14 @@ def _source_of_numbers(
         facts=trained.facts,
         scale=scale,
     )
+
+
+def _numbered_groups(part: Part, order: np.ndarray) -> np.ndarray | None:
+    """The number of each image's group, in this order; None without groups."""
+    if not part.groups:
+        return None
+    numbers: np.ndarray = np.unique(part.groups, return_inverse=True)[1]
+    return numbers.astype(np.int64)[order]
 
 
 def scale_of(numbers: np.ndarray, what: str) -> Scale:

@@ -234,7 +234,7 @@ def read_image(
         return (fit or fitted)(image, image_size, levels)
 
 
-def upright_size(file: Path) -> tuple[int, int]:
+def upright_size(file: Path | bytes) -> tuple[int, int]:
     """Width and height of an upright image. DataError with the reason only."""
     with opened(file) as image:
         width, height = image.size

@@ -152,7 +152,10 @@ def _take(
             f"{name}_size must lie between {fewest}, and {largest}, got {size}"
         )
     if keep and pool.groups is not None:
-        chosen = taken_with_groups(strata, pool.groups, size, seed, name)
+        has_classes = task.n_strata(len(source.class_names)) > 1
+        chosen = taken_with_groups(
+            strata, pool.groups, size, seed, name, needs_all=has_classes
+        )
     else:
         rng = np.random.default_rng(seed)
         shares = _shares(counts, counts - keep, size)

@@ -22,8 +22,15 @@ from hba.data.labels import (
     split_called,
     split_role,
 )
+from hba.data.masks import (
+    MaskedFiles,
+    MaskPart,
+    mask_of,
+    numbers_of,
+    source_of_masks,
+)
 from hba.data.pool import FileItems, Part, Source, most_left_out, source_of
-from hba.data.reading import SkippedFile
+from hba.data.reading import SkippedFile, opened, upright_size
 from hba.errors import DataError
 from hba.utils.files import read_text, reason_of
 from hba.utils.imports import import_extra
@@ -123,6 +130,7 @@ def table_source(
     image_folder: str | None,
     image_ending: str | None,
     skip_broken: bool | None,
+    group: str | None = None,
 ) -> Source:
     """The images of a CSV or Parquet file.
 
@@ -138,6 +146,7 @@ def table_source(
             folder of the file; None for the latter.
         image_ending: Of files, which the paths lack.
         skip_broken: As in DataConfig, for files that are missing.
+        group: The column of groups, if the table has one of this name.
 
     Raises:
         DataError: For an unusable table.
@@ -146,39 +155,26 @@ def table_source(
     column_names = list(map(str, table.columns))
     path = find_column("path", columns, column_names, file)
     label = find_column("label", columns, column_names, file, label_form.option)
-    has_splits = columns["split"] or any(
-        name.strip().casefold() in NAMES["split"] for name in column_names
-    )
-    split = (
-        find_column("split", columns, column_names, file)
-        if has_splits and columns["split"] != NO_SPLITS
-        else None
-    )
+    split = _split_column(columns, column_names, file)
+    has_groups = group in column_names
+    groups: list[str | None] = [""] * len(table)
+    if has_groups:
+        # Parquet files may have numbers.
+        groups = [None if cell is None else str(cell) for cell in table[group]]
+    group_of: dict[Path, str] = {}
     parts: dict[str, dict[Path, tuple[str, ...]]] = {}
     roles = ["train"] * len(table) if split is None else table[split]
     folder = file.parent.absolute() / (image_folder or "")
     ending = image_ending or ""
     if ending and not ending.startswith("."):
         ending = f".{ending}"
-    for number, named, cell, role in zip(
-        table.index, table[path], table[label], roles, strict=True
+    for number, named, cell, role, group_cell in zip(
+        table.index, table[path], table[label], roles, groups, strict=True
     ):
         where = f"row {number} of {file}"
         path_text = str(named) if isinstance(named, int) else named
-        if isinstance(path_text, dict | bytes):
-            remedy = (
-                "datasets.load_dataset('parquet',"
-                f" data_files={str(file)!r}).save_to_disk(DIR)"
-            )
-            raise DataError(
-                f"{file} must hold paths, but has images in {path!r}; use {remedy} and"
-                " give DIR"
-            )
-        if not (isinstance(path_text, str) and isinstance(role, str)):
-            raise DataError(
-                f"{where} has no text as {path!r} or {split!r}: fill it, or remove"
-                " the row"
-            )
+        _check_is_path(path_text, path, file)
+        _check_texts({path: path_text, split: role, group: group_cell}, where)
         if "\n" in f"{path_text}{cell}":
             raise DataError(
                 f"{where} has a line break in a cell: close the quotation mark before"
@@ -190,6 +186,7 @@ def table_source(
             raise DataError(
                 f"{where} has {path_text!r}, which an earlier row has too: keep one"
             )
+        group_of[place] = str(group_cell)
         parts.setdefault(split_role(role, file), {})[place] = label_form.names(
             cell, where
         )
@@ -207,11 +204,49 @@ def table_source(
     details: dict[str, Any] = {"is_multi": label_form.separator is not None}
     if label_form.are_numbers:
         details = {"target": label}
+    if has_groups:
+        fact += f", groups from {group!r}"
+        details["group_of"] = group_of
     readers = {
         role: partial(_part, file, rows, skip_broken, facts=(fact,), **details)
         for role, rows in parts.items()
     }
     return source_of(file, readers)
+
+
+def _split_column(columns: Columns, names: Sequence[str], file: Path) -> str | None:
+    """The column of splits; None if there is none."""
+    is_usual = any(name.strip().casefold() in NAMES["split"] for name in names)
+    if columns["split"] == NO_SPLITS or not (columns["split"] or is_usual):
+        return None
+    return find_column("split", columns, names, file)
+
+
+def _check_is_path(cell: Any, column: str, file: Path) -> None:
+    """DataError for an image instead of a path."""
+    if isinstance(cell, dict | bytes):
+        remedy = (
+            "datasets.load_dataset('parquet',"
+            f" data_files={str(file)!r}).save_to_disk(DIR)"
+        )
+        raise DataError(
+            f"{file} must hold paths, but has images in {column!r}; use {remedy} and"
+            " give DIR"
+        )
+
+
+def _check_texts(cells: Mapping[str | None, Any], where: str) -> None:
+    """DataError for cells without text.
+
+    Args:
+        cells: By column.
+        where: The row, for the message.
+    """
+    for column, cell in cells.items():
+        if not isinstance(cell, str):
+            raise DataError(
+                f"{where} has no text as {column!r}: fill it, or remove the row"
+            )
 
 
 def _read(file: Path) -> Any:
@@ -277,6 +312,7 @@ def _part(
     file: Path,
     rows: Mapping[Path, tuple[str, ...]],
     skip_broken: bool | None,
+    group_of: Mapping[Path, str] | None = None,
     **details: Any,
 ) -> Part:
     """The images of one split, sorted by class and path, with numbers by path.
@@ -285,13 +321,15 @@ def _part(
         file: The table.
         rows: Classes, or a number as text, of each image.
         skip_broken: As in DataConfig, for files that are missing.
+        group_of: The group of each image; None for none.
         details: Further fields of the part.
 
     Raises:
         DataError: For missing images, unless they may be left out.
     """
     has_numbers = "target" in details
-    rows = {_find_file(path): names for path, names in rows.items()}
+    named = {_find_file(path): path for path in rows}
+    rows = {path: rows[name] for path, name in named.items()}
     paths = sorted(
         rows, key=lambda path: (() if has_numbers else rows[path], path.parts)
     )
@@ -321,6 +359,8 @@ def _part(
     folder = Path(os.path.commonpath([path.parent for path in existing]))
     items = FileItems.of(folder, existing, list(map(", ".join, classes)))
     unused = tuple(SkippedFile(path, "no such file") for path in missing)
+    if group_of is not None:
+        details["groups"] = [group_of[named[path]] for path in existing]
     return Part(items, classes, unused, **details)
 
 
@@ -334,18 +374,21 @@ def _find_file(path: Path) -> Path:
     return next((place for place in (path, *forms) if place.is_file()), path)
 
 
-def saved_source(folder: Path, columns: Columns, label_form: LabelForm) -> Source:
+def saved_source(
+    folder: Path, columns: Columns, label_form: LabelForm, image_size: int
+) -> Source:
     """A dataset that `datasets.Dataset.save_to_disk` has saved.
 
     It has its splits where it has some. Images are ordered as in source_of. The classes
     of a ClassLabel keep their order; others are sorted as text. Other splits than
     train, val and test, and a test split without labels, are left out; a fact of the
-    source says so.
+    source says so. If the labels are images, they are masks.
 
     Args:
         folder: Where it was saved.
         columns: Names that were given.
         label_form: How labels are read; several ones may also be a list.
+        image_size: Side in pixels to which masks are fitted.
 
     Raises:
         DataError: For an unusable dataset.
@@ -368,6 +411,14 @@ def saved_source(folder: Path, columns: Columns, label_form: LabelForm) -> Sourc
             for name in names
             if name not in unused_names
         }
+    if "train" in places and not label_form.are_numbers:
+        masked = _mask_columns(places["train"], columns)
+        if masked is not None:
+            parts = {
+                role: partial(_saved_masks, place, *masked, image_size)
+                for role, place in places.items()
+            }
+            return source_of_masks(folder, parts, image_size, facts=tuple(facts))
     # What cannot be read of a test split is said when it is used.
     with contextlib.suppress(DataError):
         if "test" in places and all(
@@ -401,18 +452,80 @@ class _Saved(NamedTuple):
     """Whether an image may have several labels."""
 
 
-def _read_saved(folder: Path, columns: Columns, label_form: LabelForm) -> _Saved:
-    """Reads no image."""
-    separator = label_form.separator
+def _load_saved(folder: Path) -> Any:
+    """The dataset in a folder. DataError for a damaged one."""
     datasets = import_extra("datasets", "datasets", f"the saved dataset {folder}")
     try:
-        dataset = datasets.load_from_disk(str(folder)).with_format(None)
+        return datasets.load_from_disk(str(folder)).with_format(None)
     except Exception as error:
         # Damaged files make it raise exceptions of any kind.
         raise DataError(
             f"cannot read the saved dataset {folder} ({reason_of(error)}); save it"
             " again"
         ) from None
+
+
+def _mask_columns(folder: Path, columns: Columns) -> tuple[str, str] | None:
+    """The columns of images and of masks; None if the labels are no images."""
+    dataset = _load_saved(folder)
+    from datasets import ClassLabel, Image
+
+    features = dict(dataset.features)
+    images = [name for name, kind in features.items() if isinstance(kind, Image)]
+    label = columns["label"]
+    has_classes = any(isinstance(kind, ClassLabel) for kind in features.values())
+    if len(images) < 2 or (has_classes if label is None else label not in images):
+        return None
+    others = [name for name in images if name != label]
+    image = others[0]
+    if len(others) > 1:
+        image = find_column("path", columns, others, folder)
+    rest = [name for name in images if name != image]
+    mask = label or (rest[0] if len(rest) == 1 else "")
+    return image, mask or find_column("label", columns, rest, folder)
+
+
+def _encoded(dataset: Any, column: str) -> Any:
+    """The images of a column as rows with `bytes` and `path`."""
+    from datasets import Image
+
+    rows = dataset.select_columns([column]).cast_column(column, Image(decode=False))
+    names = {f"{column}.bytes": "bytes", f"{column}.path": "path"}
+    return rows.flatten().rename_columns(names)
+
+
+def _saved_masks(folder: Path, image: str, mask: str, image_size: int) -> MaskPart:
+    """Images with masks of a saved dataset. DataError for a mask that does not fit."""
+    dataset = _load_saved(folder)
+    images, encoded_masks = _encoded(dataset, image), _encoded(dataset, mask)
+    paths = np.array([os.fsencode(path or "") for path in images["path"]])
+    items = MaskedFiles(folder, paths, encoded=images, can_stream=False)
+    files = FileItems(
+        folder,
+        np.array([os.fsencode(path or "") for path in encoded_masks["path"]]),
+        encoded=encoded_masks,
+        can_stream=False,
+    )
+    masks = []
+    for number in range(len(dataset)):
+        name = f"number {number} of {folder}"
+        try:
+            size = upright_size(items.file(number))
+            with opened(files.file(number)) as picture:
+                numbers = numbers_of(picture, size)
+        except DataError as error:
+            raise DataError(
+                f"cannot use the mask {name} ({error}); leave it out with its image"
+            ) from None
+        masks.append(mask_of(name, numbers, image_size))
+    return MaskPart(items, masks)
+
+
+def _read_saved(folder: Path, columns: Columns, label_form: LabelForm) -> _Saved:
+    """Reads no image."""
+    separator = label_form.separator
+    dataset = _load_saved(folder)
+    import datasets
 
     # A list of labels is one of several; a list of images is no image.
     features = dict(dataset.features)
@@ -485,21 +598,12 @@ def _inner(feature: Any) -> Any:
 def _read_saved_part(
     folder: Path, columns: Columns, label_form: LabelForm, facts: tuple[str, ...]
 ) -> Part:
-    from datasets import Image
-
     saved = _read_saved(folder, columns, label_form)
     names = [
         label_form.names(value, f"number {number} of {folder}")
         for number, value in enumerate(saved.labels)
     ]
-    encoded = (
-        saved.dataset.select_columns([saved.image])
-        .cast_column(saved.image, Image(decode=False))
-        .flatten()
-    )
-    encoded = encoded.rename_columns(
-        {f"{saved.image}.bytes": "bytes", f"{saved.image}.path": "path"}
-    )
+    encoded = _encoded(saved.dataset, saved.image)
     paths = np.array([os.fsencode(path or "") for path in encoded["path"]])
     items = FileItems(
         folder, paths, tuple(map(", ".join, names)), encoded, can_stream=False

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from mask_folders import squares, write_pair
@@ -64,6 +65,33 @@ def test_splits_share_no_patient(animals: Path, seed: int) -> None:
         assert len(part) * N_OF_PATIENT == pytest.approx(n_images / 5, abs=5)
     without = load_search_data(settings.model_copy(update={"group": None}))
     assert patients(without.train) & patients(without.val)
+
+
+@pytest.mark.parametrize("column", ["label", "size"])
+def test_groups_of_a_table_are_a_column(animals: Path, column: str) -> None:
+    """Of classes and of numbers; the paths have no part that tells the patient."""
+    rows = [
+        {
+            "path": path,
+            "label": path.parent.name,
+            "size": 0.5 * index,
+            "patient": "p" + path.stem.split("_")[1],
+        }
+        for index, path in enumerate(sorted(animals.rglob("*.png")))
+    ]
+    table = animals.parent / f"{column}.csv"
+    frame = pandas.DataFrame(rows).sample(frac=1, random_state=0)
+    frame.to_csv(table, index=False)
+    given = {"target": "size"} if column == "size" else {}
+    settings = config(table, group="patient", **given)
+    searched = load_search_data(settings)
+    test = load_evaluation_data(settings).test.opened()
+    parts = [patients(part) for part in (searched.train, searched.val, test)]
+    assert sum(map(len, parts)) == len(set.union(*parts)) == N_PATIENTS
+    frame.loc[3, "patient"] = None
+    frame.to_csv(table, index=False)
+    with pytest.raises(DataError, match="'patient'"):
+        load_search_data(settings)
 
 
 def test_folds_of_a_contest_share_no_patient(animals: Path) -> None:

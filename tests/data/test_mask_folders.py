@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -104,6 +105,32 @@ def test_masks_of_any_form_have_the_same_classes(tmp_path: Path, form: str) -> N
         mask = np.asarray(Image.open(path))
         FORMS[form](mask).save(path)
     assert torch.equal(labels_of(loaded(tmp_path)), plain)
+
+
+def test_a_saved_dataset_has_masks_in_a_second_column_of_images(
+    tmp_path: Path,
+) -> None:
+    datasets: Any = pytest.importorskip("datasets")
+    folder = write_folder(tmp_path / "squares")
+    images = sorted(map(str, (folder / "images").iterdir()))
+    masks = sorted(map(str, (folder / "masks").iterdir()))
+    feature = datasets.Image()
+    saved = datasets.Dataset.from_dict(
+        {"annotation": masks, "image": images, "camera": images},
+        features=datasets.Features(
+            {"annotation": feature, "image": feature, "camera": feature}
+        ),
+    )
+    plain = loaded(folder)
+    saved.remove_columns("camera").save_to_disk(str(tmp_path / "two"))
+    saved.save_to_disk(str(tmp_path / "three"))
+    two = loaded(tmp_path / "two")
+    three = loaded(tmp_path / "three", label_column="annotation", path_column="image")
+    for data in (two, three):
+        assert torch.equal(labels_of(data), labels_of(plain))
+        assert data.train.fingerprint() == plain.train.fingerprint()
+    with pytest.raises(DataError, match="--label-column"):
+        loaded(tmp_path / "three")
 
 
 COLORS = {0: (0, 0, 0), 1: (64, 128, 64), 2: (255, 0, 7)}
