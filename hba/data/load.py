@@ -48,7 +48,7 @@ from hba.data.table import Columns, LabelForm, saved_source, table_source
 from hba.errors import DataError, SettingsError
 from hba.tasks import task_of
 from hba.utils.files import run_lock
-from hba.utils.text import did_you_mean, listed
+from hba.utils.text import counted, did_you_mean, listed
 
 STREAM_ABOVE_BYTES = 8 * 10**9
 AnyDataset = Dataset[Any] | Sequence[Any]
@@ -266,9 +266,13 @@ def load_evaluation_data(
     )
     splits.available.check_levels()
     val_unused = source.val.unused if with_val and source.val is not None else ()
+    facts = source.facts
+    if source.val is not None and not with_val:
+        left = counted(len(source.val), "validation image")
+        facts = (*facts, f"{left} of the data not trained on (--with-val)")
     details: dict[str, Any] = {
         "not_images": (*source.train.unused, *val_unused),
-        "facts": source.facts,
+        "facts": facts,
         "scale": source.scale,
     }
     if config.data in TORCHVISION:

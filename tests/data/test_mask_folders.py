@@ -63,6 +63,8 @@ def test_splits_are_folders_around_or_inside(tmp_path: Path) -> None:
         assert torch.equal(labels_of(data), labels_of(by_layout[0]))
     config = DataConfig.make({"data": str(inside), "image_size": SIDE})
     assert len(load_search_data(config).val) == 6
+    assert any("6 validation images" in fact for fact in by_layout[0].facts)
+    assert not load_evaluation_data(config, with_val=True).facts
 
 
 def test_the_longer_side_is_resized_and_the_rest_is_ignored(tmp_path: Path) -> None:
