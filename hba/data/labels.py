@@ -188,7 +188,7 @@ def class_name(label: Any, where: str) -> str:
     if not name:
         remedy = (
             "mend or remove it; for several labels or none, such as cat;dog, use"
-            " --label-separator, and for numbers to predict a table with --target"
+            " --label-separator; to predict numbers, use a table with --target"
         )
         raise DataError(
             f"{where} has the label {label!r:.40}, but a class is text or a whole"

@@ -269,7 +269,7 @@ def load_evaluation_data(
     facts = source.facts
     if source.val is not None and not with_val:
         left = counted(len(source.val), "validation image")
-        facts = (*facts, f"{left} of the data not trained on (--with-val)")
+        facts = (*facts, f"the {left} of the data are not used (--with-val)")
     details: dict[str, Any] = {
         "not_images": (*source.train.unused, *val_unused),
         "facts": facts,

@@ -140,11 +140,11 @@ def _take(
     strata = task.strata(pool.labels)
     numbers, counts = np.unique(strata, return_counts=True)
     n_strata = len(numbers)
+    has_classes = task.n_strata(len(source.class_names)) > 1
     most = len(pool) - keep * n_strata
     if not n_strata <= size <= most:
         of_each = ""
         if n_strata > 1:
-            has_classes = task.n_strata(len(source.class_names)) > 1
             of_each = f" for each {'class' if has_classes else 'stratum of the labels'}"
         fewest = f"{n_strata}, one image{of_each}"
         largest = f"{most}, the number that {source.name} has left for it"
@@ -152,7 +152,6 @@ def _take(
             f"{name}_size must lie between {fewest}, and {largest}, got {size}"
         )
     if keep and pool.groups is not None:
-        has_classes = task.n_strata(len(source.class_names)) > 1
         chosen = taken_with_groups(
             strata, pool.groups, size, seed, name, needs_all=has_classes
         )

@@ -240,8 +240,8 @@ def channels_note(n_channels: int) -> str | None:
     if n_channels in COMMON_CHANNELS:
         return None
     return (
-        f"images have {n_channels} channels, so operations on grey or color are left"
-        " out of recipes"
+        f"images have {n_channels} channels, so operations that are only defined for"
+        " grey and color images are left out of recipes and default spaces"
     )
 
 

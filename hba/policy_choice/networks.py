@@ -34,8 +34,8 @@ MOST_FOLDS = 2
 """Folds that are used, because each takes seconds."""
 Folds = Sequence[Tensor]
 ImagesOf = Callable[[int], tuple[LabelledImages, Folds, int]]
-"""A function of the side in pixels: images, the indices of those in each fold,
-and the number of classes.
+"""A function of the side in pixels: images, the indices of those in each fold, and the
+number of classes.
 """
 
 
@@ -71,9 +71,8 @@ def linear_results(
             if side > sides[-1] and started - began + 2 * took > seconds:
                 break
             images, folds, n_classes = images_of(side)
-            n_channels = images.n_channels
             try:
-                network = FrozenFeatures(model, source, side, device, n_channels)
+                network = FrozenFeatures(model, source, side, device, images.n_channels)
             except SettingsError:
                 if side <= sides[-1]:
                     raise
