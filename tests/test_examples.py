@@ -444,15 +444,20 @@ def test_the_detector_of_the_example_learns_from_the_policy_s_boxes() -> None:
 
 
 @pytest.mark.slow
-def test_the_lightning_module_of_the_example_has_an_answer(tmp_path: Path) -> None:
-    example = runpy.run_path(str(EXAMPLES / "own_training" / "lightning_digits.py"))
+@pytest.mark.parametrize("library", ["lightning", "transformers"])
+def test_the_training_of_the_example_has_an_answer(
+    library: str, tmp_path: Path
+) -> None:
+    pytest.importorskip(library)
+    file = EXAMPLES / "own_training" / f"{library}_digits.py"
+    example = runpy.run_path(str(file))
     scores = example["train"](hba.load_policy("none").transform(), 0, 0.5)
     assert len(scores) == 300
     assert np.mean(scores) > 0.5
     result = hba.contest(
         example["train"],
         ["crop"],
-        budget_seconds=120,
+        budget_seconds=90,
         out=tmp_path,
     )
     assert result.scores.keys() == {result.chosen, "none", "randaugment"}
