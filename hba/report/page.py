@@ -1,6 +1,5 @@
 """report.html: the page of a run, made only from the files of its folder."""
 
-import contextlib
 import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -77,10 +76,7 @@ def report_at_the_end(
             samples.save(folder / name)
         has_masks = task_of(data.train.labels).has_masks
         if isinstance(data, EvaluationData) and has_masks and is_kept(folder):
-            # A network that torch.export cannot write has no program, and networks may
-            # fail in any way.
-            with contextlib.suppress(Exception):
-                WorstImages.of(load_network(folder), data).save(folder / WORST_NAME)
+            _save_worst_images(folder, data)
         report = write_report(folder)
         run = folder.resolve().parent
         is_test = folder.resolve().name == TEST_FOLDER and (run / AUTO_NAME).exists()
@@ -96,6 +92,19 @@ def report_at_the_end(
         )
         warnings.warn(text, HbaWarning, stacklevel=3)
         return None
+
+
+def _save_worst_images(folder: Path, data: EvaluationData) -> None:
+    """Save the worst test images of the network in a folder, for its page. A failure is
+    only an HbaWarning.
+    """
+    try:
+        WorstImages.of(load_network(folder), data).save(folder / WORST_NAME)
+    except Exception as error:
+        # A network that torch.export cannot write has no program, and networks may fail
+        # in any way.
+        text = f"the report lacks the worst test images: {reason_of(error)}"
+        warnings.warn(text, HbaWarning, stacklevel=4)
 
 
 def page_of(run: Run) -> str:
