@@ -16,7 +16,7 @@ from hba.data import (
     load_search_data,
 )
 from hba.data.config import DataConfig
-from hba.data.load import find_source
+from hba.data.formats import find_source
 from hba.policy_search.config import SearchConfig
 from hba.utils.devices import find_device
 

@@ -15,21 +15,23 @@ from hba.data.arrays import DATASET_NAMES, NATIVE_IMAGE_SIZES
 from hba.data.labels import split_called
 from hba.data.masks import has_masks
 from hba.data.reading import Levels
+from hba.data.saved import SPLITS_FILE
 from hba.data.splits import shipped_class_lists
-from hba.data.table import PARQUET_ENDINGS, SPLITS_FILE
+from hba.data.table import PARQUET_ENDINGS
 from hba.errors import SettingsError
 from hba.utils.files import read_text
 from hba.utils.settings import DefaultText, Settings, words
 
-PATH_SETTINGS = ("image_folder", "image_ending")
 COLUMN_SETTINGS = (
     "path_column",
     "label_column",
     "split_column",
     "label_separator",
     "target",
-    *PATH_SETTINGS,
+    "image_folder",
+    "image_ending",
 )
+"""Those of tables."""
 Size = Annotated[int, Field(ge=1)]
 ImageSize = Annotated[int, Field(ge=8, le=1024)]
 Workers = Annotated[int, Field(ge=0, le=128)]

@@ -2,7 +2,7 @@
 or a torch Dataset.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,22 +14,15 @@ from torch.utils.data import DataLoader, Dataset
 from hba.data.arrays import (
     DATASET_NAMES,
     TORCHVISION,
-    builtin_source,
     in_memory,
-    npz_source,
     read_pairs,
 )
-from hba.data.cache import Prepared, cached_source, check_out, write_cache
-from hba.data.coco import ENDING as COCO_ENDING, coco_source
+from hba.data.cache import Prepared, check_out, write_cache
 from hba.data.config import (
-    COLUMN_SETTINGS,
-    PATH_SETTINGS,
     DataConfig,
-    format_of,
     resolved_data,
 )
-from hba.data.folder import folder_source
-from hba.data.groups import groups_by_name
+from hba.data.formats import find_source
 from hba.data.images import (
     UNSCALED,
     EvaluationData,
@@ -41,14 +34,12 @@ from hba.data.images import (
 )
 from hba.data.labels import composed, numbered, warn_of_names
 from hba.data.loader import StreamedImages
-from hba.data.masks import masks_source
-from hba.data.pool import Pool, Source, configured, scale_of, too_many_broken
-from hba.data.splits import keep_classes, split, take_training
-from hba.data.table import Columns, LabelForm, saved_source, table_source
+from hba.data.pool import Pool, Source, scale_of, too_many_broken
+from hba.data.splits import split, take_training
 from hba.errors import DataError, SettingsError
 from hba.tasks import task_of
 from hba.utils.files import run_lock
-from hba.utils.text import counted, did_you_mean, listed
+from hba.utils.text import counted
 
 STREAM_ABOVE_BYTES = 8 * 10**9
 AnyDataset = Dataset[Any] | Sequence[Any]
@@ -76,103 +67,6 @@ def check_data(
             f"data must be {kinds}, or hba.data.{data_type.__name__}, got"
             f" {type(data).__name__}"
         )
-
-
-def find_source(config: DataConfig) -> Source:
-    """The source that the settings name, with the chosen classes only.
-
-    Raises:
-        DataError: If there is no such source.
-        SettingsError: For a setting that has no effect on it.
-    """
-    place = Path(config.data)
-    source_format: str = (
-        "builtin" if config.data in DATASET_NAMES else format_of(config.data)
-    )
-    if config.masks is not None and source_format in ("folder", "masks"):
-        is_coco = Path(config.masks).suffix.lower() == COCO_ENDING
-        source_format = "coco" if is_coco else "masks"
-    if source_format != "builtin" and not place.exists():
-        meant = did_you_mean(config.data, DATASET_NAMES)
-        raise DataError(
-            "no such folder or dataset:"
-            f" {config.data}{listed(meant, 'datasets', DATASET_NAMES)}"
-        )
-    idle = {"table": (), "saved": ("split_column", *PATH_SETTINGS)}.get(
-        source_format, COLUMN_SETTINGS
-    )
-    idle += {"builtin": (), "prepared": ("download", "levels")}.get(
-        source_format, ("download",)
-    )
-    idle += {"masks": (), "coco": ("mask_colors",)}.get(
-        source_format, ("masks", "mask_colors")
-    )
-    if config.target is not None and "target" in idle:
-        raise SettingsError(
-            f"target is a column of a table (CSV, Parquet) or a saved dataset, and"
-            f" {config.data} is none; give the table, or omit target"
-        )
-    if ineffective := [name for name in idle if getattr(config, name)]:
-        raise SettingsError(f"{ineffective[0]} has no effect on {config.data}; omit it")
-    if config.target is not None:
-        _check_has_no_classes(config)
-    columns: Columns = {
-        "path": config.path_column,
-        "label": config.target or config.label_column,
-        "split": config.split_column,
-    }
-    label_form = LabelForm(config.label_separator, config.target is not None)
-    readers: Mapping[str, Callable[[], Source]] = {
-        "builtin": lambda: builtin_source(
-            config.data, Path(config.data_root), config.download
-        ),
-        "folder": lambda: folder_source(place),
-        "masks": lambda: masks_source(
-            place,
-            Path(config.masks) if config.masks else None,
-            Path(config.mask_colors) if config.mask_colors else None,
-            config.stored_size,
-        ),
-        "coco": lambda: coco_source(place, Path(str(config.masks)), config.stored_size),
-        "npz": lambda: npz_source(place),
-        "prepared": lambda: cached_source(place, config.stored_size),
-        "saved": lambda: saved_source(place, columns, label_form, config.stored_size),
-        "table": lambda: table_source(
-            place,
-            columns,
-            label_form,
-            config.image_folder,
-            config.image_ending,
-            config.skip_broken,
-            config.group,
-        ),
-    }
-    # `prepare` has recorded what it left out. A data set by name is complete, so it is
-    # not checked for broken images.
-    skip_by_format = {"prepared": True, "builtin": config.skip_broken or False}
-    skip_broken = skip_by_format.get(source_format, config.skip_broken)
-    source = readers[source_format]().map(
-        lambda pool: configured(pool, skip_broken, config.stored_size, config.levels)
-    )
-    if config.group is not None and source.train.groups is None:
-        pattern = config.group
-        source = source.map(
-            lambda pool: replace(pool, groups=groups_by_name(pool, pattern))
-        )
-    if config.classes is None:
-        return source
-    if task_of(source.train.labels).has_numbers:
-        raise SettingsError("classes has no effect on numbers; omit it")
-    return keep_classes(source, config.classes)
-
-
-def _check_has_no_classes(config: DataConfig) -> None:
-    """SettingsError for a setting of classes beside a target."""
-    for name in ("label_column", "label_separator", "classes"):
-        if getattr(config, name) is not None:
-            raise SettingsError(
-                f"{name} is about classes, and target is a column of numbers; omit one"
-            )
 
 
 def load_search_data(

@@ -15,9 +15,10 @@ from torch.utils.data import Dataset
 
 from hba.data.arrays import DATASET_NAMES, TORCHVISION, in_memory, picture
 from hba.data.config import DataConfig, format_of
+from hba.data.formats import find_source
 from hba.data.images import CHANNELS, EvaluationData, LazySplit, SearchData
 from hba.data.leakage import size_of
-from hba.data.load import AnyDataset, dataset_source, find_source, is_pair
+from hba.data.load import AnyDataset, dataset_source, is_pair
 from hba.data.loader import StreamedImages
 from hba.data.pool import FileItems, Pool
 from hba.data.reading import printable

@@ -6,8 +6,9 @@ from typing import Any
 from torch import Tensor
 
 from hba.data.config import DataConfig
+from hba.data.formats import find_source
 from hba.data.images import EvaluationData
-from hba.data.load import AnyDataset, find_source, load_search_data
+from hba.data.load import AnyDataset, load_search_data
 from hba.errors import DataError
 from hba.policy_choice.contest import contest_data
 from hba.policy_search.config import SearchConfig

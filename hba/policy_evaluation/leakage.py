@@ -6,9 +6,9 @@ from typing import Any
 from hba.config.evaluation import EvaluationConfig
 from hba.data.arrays import DATASET_NAMES
 from hba.data.config import DataConfig
+from hba.data.formats import find_source
 from hba.data.images import EvaluationData, hashes_of
 from hba.data.leakage import SeenCount, SeenImages, all_hashes
-from hba.data.load import find_source
 from hba.data.splits import split
 from hba.errors import HbaError, SettingsError
 from hba.results.evaluation import LeakageReport

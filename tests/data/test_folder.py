@@ -12,8 +12,8 @@ from PIL import Image
 
 from hba.data.config import DataConfig, display_name, format_of, run_name
 from hba.data.folder import find_splits, folder_source
+from hba.data.formats import find_source
 from hba.data.images import LabelledImages
-from hba.data.load import find_source
 from hba.data.pool import Pool
 from hba.errors import DataError
 

@@ -133,6 +133,10 @@ def test_a_saved_dataset_has_masks_in_a_second_column_of_images(
         assert data.train.fingerprint() == plain.train.fingerprint()
     with pytest.raises(DataError, match="--label-column"):
         loaded(tmp_path / "three")
+    splits = {"train": saved, "test": saved.remove_columns("annotation")}
+    datasets.DatasetDict(splits).save_to_disk(str(tmp_path / "splits"))
+    with pytest.raises(DataError, match="'annotation'"):
+        loaded(tmp_path / "splits", label_column="annotation", path_column="image")
 
 
 COLORS = {0: (0, 0, 0), 1: (64, 128, 64), 2: (255, 0, 7)}

@@ -19,7 +19,8 @@ from hba.data import (
 )
 from hba.data.cache import Prepared
 from hba.data.config import DataConfig
-from hba.data.load import dataset_source, find_source, prepare
+from hba.data.formats import find_source
+from hba.data.load import dataset_source, prepare
 from hba.data.look import look
 from hba.errors import DataError, SettingsError
 

@@ -12,7 +12,7 @@ from in_memory import config_of, in_memory
 from PIL import Image
 
 from hba.data import load_evaluation_data, load_search_data
-from hba.data.load import find_source
+from hba.data.formats import find_source
 from hba.errors import DataError, SettingsError
 
 datasets: Any = pytest.importorskip("datasets", reason="needs the extra datasets")
