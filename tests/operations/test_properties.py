@@ -4,13 +4,22 @@ images are left alone.
 
 from collections.abc import Callable
 
+import pytest
 import torch
 from hypothesis import given, settings, strategies as st
-from random_inputs import eight_bit_images, magnitudes_for, positions, random_images
+from random_inputs import (
+    eight_bit_images,
+    magnitudes_for,
+    positions,
+    random_images,
+    seeded,
+)
 from torch import Tensor
 
 from hba.operations import OPERATIONS, Operation
 from hba.operations.apply import fill_for
+from hba.operations.operation import MIXING
+from hba.operations.stages import STAGED
 
 ALL = tuple(OPERATIONS.values())
 WITH_MAGNITUDE = tuple(
@@ -19,6 +28,8 @@ WITH_MAGNITUDE = tuple(
 GEOMETRIC = tuple(operation for operation in ALL if operation.interpolation is not None)
 BILINEAR = tuple(operation.with_interpolation("bilinear") for operation in GEOMETRIC)
 RED = (0.8, 0.1, 0.3)
+OF_256_LEVELS = ("AutoContrast", "Equalize", "Invert", "Jpeg", "Posterize", "Solarize")
+"""As docs/operations.md lists them."""
 
 any_size = st.tuples(st.integers(1, 12), st.integers(1, 12))
 any_channels = st.sampled_from([1, 3])
@@ -98,6 +109,27 @@ def test_float16_is_within_its_own_rounding_of_float64() -> None:
         )
         most = 1.5 if operation.name == "Sharpness" else 0.6
         assert 255 * float((half.double() - exact).abs().max()) <= most, operation.name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *OPERATIONS,
+        *(name for name, staged in STAGED.items() if staged.stage != MIXING),
+    ],
+)
+def test_operations_keep_more_than_256_levels_except_those_that_have_so_many(
+    name: str,
+) -> None:
+    operation = {**OPERATIONS, **STAGED}[name]
+    images = random_images((2, 3, 64, 64), seed=3)
+    magnitude = magnitudes_for(operation, 2, seed=3)
+    position = torch.rand(2, operation.n_uniforms, generator=seeded(3))
+    changed = operation(
+        images, magnitude, fill=fill_for(images, RED), position=position
+    )
+    n_levels = len(changed.unique())
+    assert n_levels <= 256 if name in OF_256_LEVELS else n_levels > 1000
 
 
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
