@@ -23,7 +23,6 @@ docs/domains.md, and compares the operations that searches apply with the truth.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +45,7 @@ from common.tables import markdown, origin, rate_text
 from common.tasks import SearchTask
 from image_sets.auto import (
     AUTO,
+    AUTO_COLUMN,
     AUTO_SETS,
     EARLIER,
     OF_UNEVEN,
@@ -53,6 +53,7 @@ from image_sets.auto import (
     auto_table,
     auto_tasks,
     choice_table,
+    error_frames,
 )
 from image_sets.overview import draw_overview
 from image_sets.runs import (
@@ -73,6 +74,7 @@ from image_sets.tables import (
     frames_of,
     group_table,
     pairs_of,
+    ratio,
     recipe_table,
     verdict_table,
 )
@@ -218,19 +220,26 @@ def auto(budgets: str, **options: Any) -> None:
 
 
 def auto_tables(results: Path) -> dict[str, Any]:
-    """Values for the page: the table of each budget, and the origin of the records."""
-    stored = {name: store_of(results, name).records() for name in (AUTO, *EARLIER)}
-    # Runs take hours; the page shows them when they are complete.
-    complete = (
-        pair
-        for pair in pairwise(stored)
-        if {record.run.dataset for record in stored[pair[0]]} == {*AUTO_SETS}
-    )
-    shown, earlier = next(complete, EARLIER)
-    plan = planned_for(shown, PLAN, AutoPlan)
-    records = stored[shown]
-    before = stored[earlier]
-    runs = {
+    """Values for the page: runs of `hba auto`, those of an earlier version, and the
+    ratios of errors.
+    """
+    plan = planned_for(AUTO, PLAN, AutoPlan)
+    frames = error_frames(store_of(results, AUTO).records(), max(plan.budgets))
+    return {
+        "auto": tables_of_runs(results, AUTO),
+        "earlier": tables_of_runs(results, EARLIER),
+        "ratios": {row: ratio(frames, row, AUTO_COLUMN) for row in plan.rows},
+        "uneven": OF_UNEVEN,
+    }
+
+
+def tables_of_runs(results: Path, question: str) -> dict[str, Any]:
+    """The table of each budget, that of the differences to no augmentation, the origin
+    of the records and the commits of their plan, and the sets without a run, by budget.
+    """
+    plan = planned_for(question, PLAN, AutoPlan)
+    records = store_of(results, question).records()
+    run = {
         minutes: {
             record.run.dataset
             for record in records
@@ -239,21 +248,20 @@ def auto_tables(results: Path) -> dict[str, Any]:
         for minutes in plan.budgets
     }
     return {
-        "auto": {
-            minutes: markdown(auto_table(records, before, plan, minutes))
-            for minutes in runs
-            if runs[minutes]
+        "tables": {
+            minutes: markdown(auto_table(records, minutes))
+            for minutes, names in run.items()
+            if names
         },
         "choices": markdown(choice_table(records, plan)),
-        "auto_origin": origin(records),
-        "auto_commits": sorted(
+        "origin": origin(records),
+        "commits": sorted(
             {str(record.made_by["plan"]["commit"]) for record in records}
         ),
-        "auto_missing": {
+        "missing": {
             minutes: [name for name in AUTO_SETS if name not in names]
-            for minutes, names in runs.items()
+            for minutes, names in run.items()
         },
-        "uneven": OF_UNEVEN,
     }
 
 

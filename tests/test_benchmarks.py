@@ -160,7 +160,10 @@ def test_what_helps_on_a_set_and_what_searches_find_is_run_once(
     }
     monkeypatch.setattr(runs, "SETTINGS", {**runs.SETTINGS, **tiny})
     plan = tmp_path / "plan.toml"
-    of_auto = '[auto-pretrained]\nbudgets = [5]\nrows = ["photo"]\nseeds = 1\n'
+    of_auto = "".join(
+        f'[{question}]\nbudgets = [5]\nrows = ["photo"]\nseeds = 1\n'
+        for question in ("auto-symmetries", "auto-pretrained")
+    )
     plan.write_text(
         '[domains]\nrows = ["search", "none"]\nfirst_seed = 7\nseeds = 1\nepochs ='
         f" 1\n{of_auto}",

@@ -3,6 +3,7 @@ like its network.
 """
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -21,7 +22,8 @@ from common.tables import NOTHING, difference_text, spread_text
 import hba
 from hba.data.config import Size
 from hba.errors import RunError
-from hba.policy_choice.rows import ALWAYS
+from hba.policy_choice.rows import RANDAUGMENT
+from hba.policy_evaluation.baselines import NONE
 from hba.results.evaluation import EvaluationRow
 from hba.results.run import ROWS_FOLDER
 from hba.results.statistics import PairedDifference
@@ -29,11 +31,12 @@ from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
 from hba.utils.settings import Settings
 from image_sets.runs import BALANCED, CIFAR, SETS, folder_of, unpacked
+from image_sets.tables import ERROR
 
 AUTO = "auto-symmetries"
 """The question of the records of runs."""
-EARLIER = ("auto-pretrained", "auto")
-"""Those of runs before symmetries by class, and before pretrained networks."""
+EARLIER = "auto-pretrained"
+"""The same of the version before symmetries by class."""
 BEST = "best recipe"
 """The column of the recipe with the lowest error."""
 UNEVEN = "cifar10-uneven"
@@ -212,119 +215,111 @@ def auto_tasks(
     ]
 
 
-def auto_table(
-    records: Sequence[Record], before: Sequence[Record], plan: AutoPlan, minutes: int
-) -> pd.DataFrame:
+def auto_table(records: Sequence[Record], minutes: int) -> pd.DataFrame:
     """Return the network, the choice, and mean test errors in per cent of each set.
 
     Args:
         records: Records of the runs.
-        before: Records of earlier runs.
-        plan: Names the rows with errors.
         minutes: The budget of the runs that are shown.
 
     Returns:
-        A row for each set.
+        A row for each set, and one for the means if no set is missing.
     """
-    runs, earlier = (
-        {
-            record.run.dataset: record.results
-            for record in run_records
-            if record.run.further["minutes"] == minutes
-        }
-        for run_records in (records, before)
-    )
-    lines = list[dict[str, str]]()
-    means = list[dict[str, float]]()
-    for name, results in ((name, runs[name]) for name in AUTO_SETS if name in runs):
-        settings = results["settings"]
-        errors = mean_errors(results)
-        linear = [
-            layer
-            for layer in results.get("linear", ())
-            if layer["test_percent"] is not None
-        ]
-        linear_errors = [
-            layer["balanced_percent" if name == BALANCED else "test_percent"]
-            for layer in linear
-        ]
-        rows = dict.fromkeys(["none", "randaugment", *plan.rows])
-        row_errors = {AUTO_COLUMN: errors[results["chosen"]]}
-        if linear_errors:
-            row_errors[LINEAR] = linear_errors[0]
-        if name in earlier:
-            row_errors["before"] = mean_errors(earlier[name])[earlier[name]["chosen"]]
-        row_errors |= {row: errors[row] for row in rows if row in errors}
-        best = min(error for row, error in errors.items() if row in RECIPES)
-        means.append({**row_errors, BEST: best})
-        network = (
-            f"{settings['model']}"
-            f" ({'pretrained' if settings.get('pretrained') else 'random weights'})"
-        )
-        lines.append(
-            {
-                "set": name,
-                "trained": (
-                    f"{network}, {settings['image_size']} pixels, {settings['epochs']}"
-                    " epochs"
-                ),
-                "chosen": results["chosen"],
-                **{row: f"{error:.1f}" for row, error in row_errors.items()},
-                f"{AUTO_COLUMN} minus {BEST}": f"{row_errors[AUTO_COLUMN] - best:+.1f}",
-                "seeds": str(len(results["errors"][results["chosen"]])),
-                "minutes": f"{results['seconds'] / 60:.1f}",
-            }
-        )
-    if len(means) == len(AUTO_SETS):
-        mean = pd.DataFrame(means).mean(skipna=False)
-        mean_texts = {
-            row: f"{error:.1f}"
-            for row, error in mean.items()
-            if row != BEST and error == error
-        }
-        difference = {
-            f"{AUTO_COLUMN} minus {BEST}": f"{mean[AUTO_COLUMN] - mean[BEST]:+.1f}"
-        }
-        lines.append({"set": f"mean of {len(means)}", **mean_texts, **difference})
-    return pd.DataFrame(lines).fillna(NOTHING)
+    runs = {
+        record.run.dataset: record.results
+        for record in records
+        if record.run.further["minutes"] == minutes
+    }
+    names = [name for name in AUTO_SETS if name in runs]
+    errors = pd.DataFrame([errors_of_run(name, runs[name]) for name in names])
+    if len(names) == len(AUTO_SETS):
+        errors.loc[len(errors)] = errors.mean(skipna=False)
+    shown = errors.map(lambda error: NOTHING if pd.isna(error) else f"{error:.1f}")
+    minus = errors[AUTO_COLUMN] - errors[BEST]
+    shown[f"{AUTO_COLUMN} minus {BEST}"] = minus.map(lambda points: f"{points:+.1f}")
+    facts = pd.DataFrame([facts_of_run(name, runs[name]) for name in names])
+    table = facts.join(shown, how="right")
+    table["set"] = table["set"].fillna(f"mean of {len(names)}")
+    return table.fillna(NOTHING)
+
+
+def facts_of_run(name: str, results: Results) -> dict[str, str]:
+    """What was trained on a set, and what was chosen."""
+    settings = results["settings"]
+    weights = "pretrained" if settings.get("pretrained") else "random weights"
+    return {
+        "set": name,
+        "trained": (
+            f"{settings['model']} ({weights}), {settings['image_size']} pixels,"
+            f" {settings['epochs']} epochs"
+        ),
+        "seeds": str(len(results["errors"][results["chosen"]])),
+        "minutes": f"{results['seconds'] / 60:.1f}",
+        "chosen": results["chosen"],
+    }
+
+
+def errors_of_run(name: str, results: Results) -> dict[str, float]:
+    """Mean test errors in per cent: of the choice, a linear layer, the references, and
+    the recipe with the lowest one.
+    """
+    errors = mean_errors(results)
+    measure = "balanced_percent" if name == BALANCED else "test_percent"
+    linear = [
+        layer[measure]
+        for layer in results.get("linear", ())
+        if layer["test_percent"] is not None
+    ]
+    return {
+        AUTO_COLUMN: errors[results["chosen"]],
+        LINEAR: linear[0] if linear else math.nan,
+        **{row: errors[row] for row in (NONE, RANDAUGMENT)},
+        BEST: min(error for row, error in errors.items() if row in RECIPES),
+    }
 
 
 def choice_table(records: Sequence[Record], plan: AutoPlan) -> pd.DataFrame:
-    """Of the longest runs that chose pretrained weights: the test error of each row in
-    per cent, and below it the difference to no augmentation, paired by seed, with its
-    95 % t-interval.
+    """Of the longest runs: the test error of the choice and of each row in per cent,
+    and below it the difference to no augmentation, paired by seed, with its 95 %
+    t-interval.
     """
-    rows = []
-    for name, results in ((record.run.dataset, record.results) for record in records):
-        if not results["settings"].get("pretrained") or len(
-            errors := results["errors"]
-        ) <= len(ALWAYS):
+    lines = []
+    for record in records:
+        errors = record.results["errors"]
+        if record.run.further["minutes"] != max(plan.budgets):
             continue
+        rows = [AUTO_COLUMN, *(row for row in plan.rows if row in errors)]
+        of_choice = errors[record.results["chosen"]]
         by_seed = {
-            row: dict(enumerate(errors[row])) for row in plan.rows if row in errors
+            row: dict(enumerate(of_choice if row == AUTO_COLUMN else errors[row]))
+            for row in rows
         }
-        differences = {
-            row: PairedDifference.of(errors, minus=by_seed["none"])
-            for row, errors in by_seed.items()
-            if row != "none"
-        }
-        below = {
-            row: (
-                f"<br>{difference_text(differences[row], 1)}"
-                if row in differences
-                else ""
-            )
-            for row in by_seed
-        }
-        rows.append(
-            {
-                "set": name,
-                **{
-                    row: f"{spread_text(errors[row], 1)}{below[row]}" for row in by_seed
-                },
-            }
+        line = {"set": record.run.dataset}
+        for row in rows:
+            line[row] = spread_text(by_seed[row].values(), 1)
+            if row != "none":
+                minus = PairedDifference.of(by_seed[row], minus=by_seed["none"])
+                line[row] += f"<br>{difference_text(minus, 1)}"
+        lines.append(line)
+    return pd.DataFrame(lines).fillna(NOTHING)
+
+
+def error_frames(records: Sequence[Record], minutes: int) -> dict[str, pd.DataFrame]:
+    """By set, a row for each test of a run with so many minutes: its name, seed and
+    error in per cent. The tests of the choice are there once more, as AUTO_COLUMN.
+    """
+    frames = {}
+    for record in records:
+        if record.run.further["minutes"] != minutes:
+            continue
+        errors = record.results["errors"]
+        named = [*errors.items(), (AUTO_COLUMN, errors[record.results["chosen"]])]
+        frames[record.run.dataset] = pd.DataFrame(
+            {"name": name, "seed": seed, ERROR: error}
+            for name, by_seed in named
+            for seed, error in enumerate(by_seed)
         )
-    return pd.DataFrame(rows).fillna(NOTHING)
+    return frames
 
 
 def mean_errors(results: Results) -> dict[str, float]:

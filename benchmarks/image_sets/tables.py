@@ -230,12 +230,17 @@ def verdict_table(frames: Frames, rows: Sequence[str]) -> pd.DataFrame:
     )
 
 
-def ratio(frames: Frames, row: str) -> str:
-    """The geometric mean over sets of the search's error divided by a row's, with its
-    95 % interval.
+def ratio(frames: Frames, row: str, of: str = SEARCH) -> str:
+    """The geometric mean over sets of the error of one row divided by that of another,
+    with its 95 % interval.
 
     The interval comes from a bootstrap over sets and, within each set, over seeds that
     both rows share.
+
+    Args:
+        frames: Errors by name and seed.
+        row: The name of the row in the denominator.
+        of: The name of the row in the numerator.
     """
     random = np.random.default_rng(0)
     means = []
@@ -243,7 +248,7 @@ def ratio(frames: Frames, row: str) -> str:
     for frame in frames.values():
         table = (
             frame.pivot_table(index="seed", columns="name", values=ERROR)
-            .reindex(columns=[SEARCH, row])
+            .reindex(columns=[of, row])
             .dropna()
         )
         if n_seeds := len(table):
@@ -265,5 +270,5 @@ def ratio(frames: Frames, row: str) -> str:
 
 
 def _log_ratio(errors: np.ndarray) -> np.ndarray:
-    """errors (2, ..., seeds): of the search and of a row."""
+    """errors (2, ..., seeds): of two rows."""
     return np.subtract(*np.log(np.maximum(errors.mean(axis=-1), LEAST_ERROR)))
