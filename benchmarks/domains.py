@@ -80,6 +80,8 @@ from image_sets.tables import (
 )
 from quality.plan import Planned, planned_for
 
+from hba.policy_choice.rows import RANDAUGMENT
+from hba.policy_evaluation.baselines import NONE
 from hba.schedule.recipes import RECIPES
 from hba.utils.settings import words
 
@@ -225,10 +227,11 @@ def auto_tables(results: Path) -> dict[str, Any]:
     """
     plan = planned_for(AUTO, PLAN, AutoPlan)
     frames = error_frames(store_of(results, AUTO).records(), max(plan.budgets))
+    rows = dict.fromkeys([NONE, RANDAUGMENT, *plan.rows])
     return {
         "auto": tables_of_runs(results, AUTO),
         "earlier": tables_of_runs(results, EARLIER),
-        "ratios": {row: ratio(frames, row, AUTO_COLUMN) for row in plan.rows},
+        "ratios": {row: ratio(frames, row, AUTO_COLUMN) for row in rows},
         "uneven": OF_UNEVEN,
     }
 

@@ -14,6 +14,7 @@ from PIL import Image
 from torchvision.transforms.v2 import functional as TF
 
 from hba.data import load_image
+from hba.results.answer import words_of
 from hba.schedule.library import load_policy
 from hba.schedule.pictures import augmented_copies, shown
 from hba.schedule.recipes import RECIPES
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 MINUTES = 20
 N_COPIES = 6
 N_COLORS = 160
-STRIPS = MappingProxyType({"pbc": 3, "omniglot": 40})
+STRIPS = MappingProxyType({"pbc": 3})
 """The number of the test image by the set."""
 NAMES: Mapping[str, str] = MappingProxyType(
     {
@@ -86,14 +87,9 @@ def draw_overview(records: Iterable[Record], work: Path, out: Path) -> None:
     parts: Any = figure.subfigures(len(heights), 1, height_ratios=heights)
     *strips, below = parts
     for strip, (name, number) in zip(strips, STRIPS.items(), strict=True):
-        chosen = runs[name]["chosen"]
-        does = "the policy of the search"
         schedule = load_policy(work / AUTO / f"{name}-{MINUTES}m")
-        if chosen in RECIPES:
-            does = f"{RECIPES[chosen].text.split(', for ')[0]} ({chosen})"
-        strip.suptitle(
-            f"{NAMES[name].capitalize()}: {does}", x=0.005, ha="left", fontsize=13
-        )
+        title = f"{NAMES[name].capitalize()}: {words_of(runs[name]['chosen'])}"
+        strip.suptitle(title, x=0.005, ha="left", fontsize=13)
         draw_strip(
             strip.subplots(1, 1 + N_COPIES),
             schedule,
