@@ -73,6 +73,7 @@ from image_sets.tables import (
     best_recipe,
     frames_of,
     group_table,
+    mean_over_sets,
     pairs_of,
     ratio,
     recipe_table,
@@ -232,6 +233,7 @@ def auto_tables(results: Path) -> dict[str, Any]:
         "auto": tables_of_runs(results, AUTO),
         "earlier": tables_of_runs(results, EARLIER),
         "ratios": {row: ratio(frames, row, AUTO_COLUMN) for row in rows},
+        "means": {row: mean_over_sets(frames, row) for row in (AUTO_COLUMN, *rows)},
         "uneven": OF_UNEVEN,
     }
 
@@ -242,7 +244,7 @@ def tables_of_runs(results: Path, question: str) -> dict[str, Any]:
     """
     plan = planned_for(question, PLAN, AutoPlan)
     records = store_of(results, question).records()
-    run = {
+    sets_by_budget = {
         minutes: {
             record.run.dataset
             for record in records
@@ -253,7 +255,7 @@ def tables_of_runs(results: Path, question: str) -> dict[str, Any]:
     return {
         "tables": {
             minutes: markdown(auto_table(records, minutes))
-            for minutes, names in run.items()
+            for minutes, names in sets_by_budget.items()
             if names
         },
         "choices": markdown(choice_table(records, plan)),
@@ -263,7 +265,7 @@ def tables_of_runs(results: Path, question: str) -> dict[str, Any]:
         ),
         "missing": {
             minutes: [name for name in AUTO_SETS if name not in names]
-            for minutes, names in run.items()
+            for minutes, names in sets_by_budget.items()
         },
     }
 

@@ -457,7 +457,7 @@ def test_the_training_of_the_example_has_an_answer(
     result = hba.contest(
         example["train"],
         ["crop"],
-        budget_seconds=90,
+        budget_seconds=180,
         out=tmp_path,
     )
     assert result.scores.keys() == {result.chosen, "none", "randaugment"}

@@ -230,6 +230,12 @@ def verdict_table(frames: Frames, rows: Sequence[str]) -> pd.DataFrame:
     )
 
 
+def mean_over_sets(frames: Frames, row: str) -> str:
+    """The mean over sets of the mean error of a row in per cent."""
+    means = [frame.loc[frame["name"] == row, ERROR].mean() for frame in frames.values()]
+    return f"{np.mean(means):.1f}" if means else NOTHING
+
+
 def ratio(frames: Frames, row: str, of: str = SEARCH) -> str:
     """The geometric mean over sets of the error of one row divided by that of another,
     with its 95 % interval.
