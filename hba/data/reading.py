@@ -315,8 +315,23 @@ def fitted_whole(
 def resized_mask(mask: np.ndarray, side: int) -> np.ndarray:
     """A mask uint8 (H, W), whose longer side is resized; the nearest pixel is taken."""
     height, width = whole_size((mask.shape[1], mask.shape[0]), side)
-    nearest = Image.fromarray(mask).resize((width, height), Image.Resampling.NEAREST)
-    return np.asarray(nearest)
+    rows, columns = map(_nearest_places, mask.shape, (height, width))
+    return mask[np.ix_(rows, columns)]
+
+
+def _nearest_places(n_from: int, n_to: int) -> np.ndarray:
+    """Of n_from pixels in a row, the nearest one to each of n_to, int64 (n_to,).
+
+    Of two that are as near, as for half the size, the first and the second are taken in
+    turn. PIL takes the second. Masks would be half a pixel to one side of their images,
+    and a flip would move them to the other side.
+    """
+    numbers = np.arange(n_to)
+    places, remainders = np.divmod((2 * numbers + 1) * n_from, 2 * n_to)
+    is_between = remainders == 0
+    is_odd = numbers % 2 == 1
+    nearest: np.ndarray = places - (is_between & is_odd)
+    return nearest
 
 
 def whole_mask(mask: np.ndarray, side: int, fill: int) -> np.ndarray:

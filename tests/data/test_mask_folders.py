@@ -16,6 +16,7 @@ from hba.data.arrays import from_dataset
 from hba.data.config import DataConfig, format_of
 from hba.data.images import EvaluationData, LabelledImages
 from hba.data.load import load_evaluation_data, load_search_data, prepare
+from hba.data.reading import resized_mask
 from hba.errors import DataError, SettingsError
 from hba.tasks import Segmentation, task_of
 
@@ -82,6 +83,19 @@ def test_the_longer_side_is_resized_and_the_rest_is_ignored(tmp_path: Path) -> N
     assert (label[:5] == IGNORED).all()
     assert (label[15:] == IGNORED).all()
     assert torch.equal(label[5:15], torch.from_numpy(mask[::2, ::2]))
+
+
+@pytest.mark.parametrize("side", [40, 30, 24, 20, 10])
+def test_resized_masks_have_nearest_pixels_without_moving(side: int) -> None:
+    mask = np.arange(40 * 20, dtype=np.int32).reshape(20, 40)
+    resized = resized_mask(mask, side)
+    rows, columns = np.divmod(resized, 40)
+    # Middles of pixels, in pixels of the mask.
+    scale = 40 / side
+    for places, number in ((rows[:, 0], side // 2), (columns[0], side)):
+        middles = (np.arange(number) + 0.5) * scale
+        assert (np.abs(places + 0.5 - middles) <= 0.5).all()
+        assert abs(places.mean() + 0.5 - middles.mean()) < 0.5 / number
 
 
 def as_palette(mask: np.ndarray) -> Image.Image:
