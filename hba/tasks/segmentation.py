@@ -105,13 +105,13 @@ class Segmentation(ImageTask):
         return 1
 
     def doubts(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        is_valid = labels != IGNORED
-        classes = labels.where(is_valid, 0).long()[:, None]
-        certainties = self.probabilities(outputs).gather(1, classes)[:, 0]
-        return _mean_of_pixels(1 - certainties, is_valid)
+        """The mean over the classes that a mask has, so that small objects count as
+        much as the background; 0 for a mask of ignored pixels only.
+        """
+        return self.class_doubts(outputs, labels).nanmean(dim=1).nan_to_num(0.0)
 
     def class_doubts(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """The mean doubt about the pixels of a class: small classes count as well."""
+        """The mean doubt about the pixels of a class."""
         probabilities = self.probabilities(outputs)
         numbers = torch.arange(outputs.shape[1], device=outputs.device)
         is_class = labels[:, None] == numbers[:, None, None]
@@ -119,7 +119,9 @@ class Segmentation(ImageTask):
         return doubts / is_class.sum(dim=(2, 3))
 
     def guessing_doubt(self, labels: Tensor) -> Tensor:
-        return 1 - _shares(labels).square().sum()
+        is_shown = self.members(labels).T
+        doubts = is_shown * (1 - _shares(labels))
+        return (doubts.sum(dim=1) / is_shown.sum(dim=1).clamp(min=1)).mean()
 
     def guessing_error(self, labels: Tensor) -> Tensor:
         shares = _shares(labels)

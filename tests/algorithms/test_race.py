@@ -2,6 +2,7 @@
 known.
 """
 
+import math
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 import hba
 from hba.algorithms.race import Race, moved_by_lookahead
+from hba.algorithms.race_findings import is_symmetry
 from hba.algorithms.race_measures import (
     Answers,
     calibrated,
@@ -214,6 +216,22 @@ def test_a_move_that_exchanges_two_small_classes_of_masks_has_a_large_gap() -> N
     )[:, 0].tolist()
     assert abs(kept) < 0.02
     assert exchanged > 0.5
+
+
+@pytest.mark.parametrize(("certainty", "holds"), [(0.88, True), (0.6, False)])
+def test_what_a_move_costs_a_small_class_of_masks_is_a_share_of_what_was_learned(
+    certainty: float, holds: bool
+) -> None:
+    masks = torch.zeros(20, 32, 32, dtype=torch.uint8)
+    masks[:, 10:14, 20:25] = 1
+
+    def sure_by(certainty: float) -> Tensor:
+        """Logits with this probability of each pixel's own class."""
+        own = F.one_hot(masks.long(), 2).permute(0, 3, 1, 2)
+        return math.log(certainty / (1 - certainty)) * own
+
+    unmoved, moved = Answers(sure_by(0.9), masks), Answers(sure_by(certainty), masks)
+    assert is_symmetry(*gaps_of(unmoved, [[moved]])[0].tolist()) == holds
 
 
 def logits_for(labels: Tensor, n_classes: int) -> Tensor:
