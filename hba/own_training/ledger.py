@@ -50,6 +50,8 @@ class Ledger(pydantic.BaseModel, frozen=True):
     """How many policies are in the race, once it is decided."""
     chosen: str | None = None
     """Name of the chosen policy, once it is decided."""
+    is_tested: bool = False
+    """Whether the test has ended, so that no seeds may be added to it."""
 
     def find(self, policy: str, seed: int, effort: float) -> Training | None:
         """The training with these, if it has ended."""

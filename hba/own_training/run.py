@@ -216,7 +216,8 @@ def _begun(
     """A new ledger, or the one in the folder, with this budget if it is given.
 
     Raises:
-        SettingsError: If a resumed contest would have other policies.
+        SettingsError: If a resumed contest would have other policies, or more time
+            after its test.
         RunError: If there is a contest that is not to be resumed.
     """
     definitions = {name: _definition(policy) for name, policy in policies.items()}
@@ -239,6 +240,11 @@ def _begun(
         )
     if budget_seconds is None:
         return ledger
+    if ledger.is_tested and budget_seconds > ledger.budget_seconds:
+        raise SettingsError(
+            f"the test of {folder} has ended, and more seeds would not be independent"
+            " of its answer; run a contest with this budget in another folder"
+        )
     return ledger.model_copy(update={"budget_seconds": budget_seconds})
 
 
@@ -417,6 +423,15 @@ class _Run:
         """Train with new seeds, and compare the chosen policy with the references."""
         chosen = self.ledger.chosen
         assert chosen is not None
+        if not self.ledger.is_tested:
+            self.train_for_test()
+            self.note(is_tested=True)
+        result = result_of(self.ledger, self.policies[chosen], self.folder)
+        self.say(result.sentence)
+        return result
+
+    def train_for_test(self) -> None:
+        """The trainings of the test: two seeds, and more while there is time."""
         names = self.ledger.tested
         n_rounds = math.ceil(len(names) / self.n_jobs)
         first = range(FIRST_TEST_SEED, FIRST_TEST_SEED + race.LEAST_SEEDS)
@@ -426,9 +441,6 @@ class _Run:
             if seconds > self.seconds_left:
                 break
             self.train(names, [FIRST_TEST_SEED + n_seeds], 1.0)
-        result = result_of(self.ledger, self.policies[chosen], self.folder)
-        self.say(result.sentence)
-        return result
 
     def train(self, names: Sequence[str], seeds: Sequence[int], effort: float) -> None:
         """Make the trainings that are missing, and store each."""

@@ -250,6 +250,17 @@ def test_a_resumed_contest_keeps_its_time(tmp_path: Path, clock: Clock) -> None:
             held(Simulated(clock), tmp_path / folder, budget_seconds=None, **options)
 
 
+def test_no_seeds_are_added_to_a_test_that_has_ended(
+    tmp_path: Path, clock: Clock
+) -> None:
+    result = held(Simulated(clock), tmp_path)
+    with pytest.raises(SettingsError, match="another folder"):
+        held(Simulated(clock), tmp_path, resume=True, budget_seconds=1000 * SECONDS)
+    train = Simulated(clock)
+    assert held(train, tmp_path, resume=True).scores == result.scores
+    assert not train.calls
+
+
 def test_default_policies_have_the_symmetries_that_are_declared() -> None:
     plain = named_policies(None, ())
     assert [*plain][:2] == ["none", "randaugment"]
