@@ -6,6 +6,8 @@
         5]
     python benchmarks/speed.py fast [--sizes wrn-10-1:16,wrn-16-2:32,resnet-18:32]
         [--batch-size 100] [--rounds 5]
+    python benchmarks/speed.py masks [--sizes unet:efficientnet-lite0:128]
+        [--batch-size 16] [--rounds 5]
     python benchmarks/speed.py launches
     python benchmarks/speed.py page
 
@@ -16,10 +18,11 @@ milliseconds per call on the GPU instead. `operations` prints microseconds per i
 each operation outside the walk, compared with the same libraries. `steps` times a
 training step of each algorithm, with its share of the lambda steps, and a step of its
 floor: only the passes through the network that it cannot do without, as counted by
-common/floors.py. `fast` times steps with and without bfloat16. Both measure in turns in
-one process. `launches` counts, without a GPU, the calls that launch something on one.
-The last three store their results in benchmarks/results; `page` writes their tables in
-docs/speed.md.
+common/floors.py. `fast` times steps with and without bfloat16. `masks` times a
+training step with masks beside loops with segmentation-models-pytorch. All three
+measure in turns in one process. `launches` counts, without a GPU, the calls that launch
+something on one. The last four store their results in benchmarks/results; `page` writes
+their tables in docs/speed.md.
 """
 
 import os
@@ -38,6 +41,7 @@ from common.pages import fill_page
 from common.records import DOCS, made_by, store_of
 from common.tables import hardware_of
 from speeds.launches import launch_table, record_of_launches
+from speeds.masks import mask_table, record_of_masks
 from speeds.peers import SEED
 from speeds.steps import (
     fast_table,
@@ -51,8 +55,17 @@ from speeds.throughput import NOTES, gpu_table, gpu_times, peer_table
 
 from hba.utils.devices import find_device
 
-TABLES = {"steps": floor_table, "fast": fast_table, "launches": launch_table}
-RECORDS = {"steps": record_of_floors, "fast": record_of_fast}
+TABLES = {
+    "steps": floor_table,
+    "fast": fast_table,
+    "masks": mask_table,
+    "launches": launch_table,
+}
+RECORDS = {
+    "steps": record_of_floors,
+    "fast": record_of_fast,
+    "masks": record_of_masks,
+}
 
 
 @click.group(help=__doc__, cls=OneLineErrors)
@@ -121,7 +134,7 @@ def operations(rounds: int, seconds: float) -> None:
     click.echo(f"{table}\n\n{hardware_of(made_by(torch.device('cpu')))}")
 
 
-def with_sizes(default: str) -> Callable[[Any], Any]:
+def with_sizes(default: str, batch_size: int = 100) -> Callable[[Any], Any]:
     return with_options(
         click.option(
             "--sizes",
@@ -130,7 +143,10 @@ def with_sizes(default: str) -> Callable[[Any], Any]:
             help="Networks and sides in pixels, by commas.",
         ),
         click.option(
-            "--batch-size", type=click.IntRange(2), default=100, show_default=True
+            "--batch-size",
+            type=click.IntRange(2),
+            default=batch_size,
+            show_default=True,
         ),
         click.option("--rounds", type=click.IntRange(1), default=5, show_default=True),
         click.option(
@@ -162,7 +178,7 @@ def time_steps(
 ) -> None:
     torch.set_num_threads(1)
     for size in sizes.split(","):
-        model, _, side = size.partition(":")
+        model, _, side = size.rpartition(":")
         shared = settings_of(model, int(side), batch_size, device, graph=graph)
         record = RECORDS[question](shared, steps, rounds, made_by(find_device(device)))
         store_of(results, question).add(record)
@@ -181,6 +197,13 @@ def steps(**options: Any) -> None:
 def fast(**options: Any) -> None:
     """Time steps with and without bfloat16."""
     time_steps("fast", **options)
+
+
+@main.command()
+@with_sizes("unet:efficientnet-lite0:128", batch_size=16)
+def masks(**options: Any) -> None:
+    """Time a training step with masks, and the same with another library."""
+    time_steps("masks", **options)
 
 
 @main.command()
