@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from hba.algorithms.race_measures import calibrated
@@ -65,6 +66,8 @@ FIRST_SEED = 1_000
 """First seed of its trainings. The test uses others, so its weights and batches had no
 influence on the choice.
 """
+N_ENLARGED = 16
+"""The number of images whose logits are enlarged at a time."""
 DIGITS, DIVERGED = 4, 1e6
 """Decimals of the losses in the file, and the loss of a training that diverged."""
 
@@ -407,12 +410,21 @@ def train_seed(
 
 
 def train_and_compare(
-    entry: Entry, data: EvaluationData, on_step: Callable[[], None]
+    entry: Entry,
+    data: EvaluationData,
+    on_step: Callable[[], None],
+    masks: Tensor | None = None,
 ) -> Outcome:
-    """Train on the images that are not held out, and measure the others. data: on its
-    device.
+    """Train on the images that are not held out, and measure the others.
 
     A training that diverges gets losses so high that its row is dropped.
+
+    Args:
+        entry: The training.
+        data: The images, on its device.
+        on_step: Called after each step.
+        masks: Larger masks of the others, uint8 (N, S, S), with which answers are
+            compared instead of their own.
     """
     row, seed, held_out, checkpoint = entry
     if held_out is not None:
@@ -433,7 +445,27 @@ def train_and_compare(
         data.train, row.config.baseline_augmentation(), row.config.colors_of_network()
     )
     logits, labels = logits_of(trained.network, test, preprocessing.measure)
-    losses = task_of(labels).losses(calibrated(logits, labels), labels).cpu().tolist()
-    return Outcome(
-        tuple(round(loss, DIGITS) for loss in losses), trained.test.error_percent
-    )
+    logits = calibrated(logits, labels)
+    if masks is None:
+        losses = task_of(labels).losses(logits, labels)
+        error = trained.test.error_percent
+    else:
+        losses, error = enlarged_losses(logits, masks.to(logits.device))
+    rounded = tuple(round(loss, DIGITS) for loss in losses.cpu().tolist())
+    return Outcome(rounded, error)
+
+
+def enlarged_losses(logits: Tensor, masks: Tensor) -> tuple[Tensor, float]:
+    """The losses (N,) of logits (N, classes, H, W) that are enlarged to masks
+    (N, S, S), and their error in per cent.
+    """
+    task = task_of(masks)
+    losses, statistics = [], []
+    for small, some_masks in zip(
+        logits.split(N_ENLARGED), masks.split(N_ENLARGED), strict=True
+    ):
+        large = F.interpolate(small, some_masks.shape[-2:], mode="bilinear")
+        losses.append(task.losses(large, some_masks))
+        statistics.append(task.statistics(large, some_masks))
+    error = 100 * float(task.error_of(torch.cat(statistics)))
+    return torch.cat(losses), error

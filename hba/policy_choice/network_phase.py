@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from hba.data.images import EvaluationData, LabelledImages
 from hba.executors.ray_executor import executor_for
@@ -157,7 +158,11 @@ def _train_candidates(
         run.trainings_after(NAME) / run.record.extent.contest_share,
     )
     on_step = run.progress.stepper(NAME, n_steps, pace=pace)
-    ended = networks.train_candidates(entries, executor, on_step)
+    masks = [
+        _masks_for(run, record.candidates[number], entry)
+        for number, (entry, _) in zip(numbers, entries, strict=True)
+    ]
+    ended = networks.train_candidates(entries, masks, executor, on_step)
     with contextlib.closing(ended):
         for place, (outcome, seconds) in ended:
             number = numbers[place]
@@ -170,6 +175,32 @@ def _train_candidates(
             candidates = [*run.record.candidates]
             candidates[number] = candidates[number].model_copy(update=reached)
             run.note(candidates=tuple(candidates))
+
+
+def _side(run: AutoRun, candidate: Candidate) -> int:
+    """The side of its images in pixels."""
+    return int({**run.record.settings, **candidate.settings}["image_size"])
+
+
+def _is_compared_enlarged(run: AutoRun, candidate: Candidate) -> bool:
+    """Whether its answers are enlarged and compared with the masks of the largest
+    candidates: small masks have few details, and seem easier.
+    """
+    sides = [_side(run, other) for other in run.record.candidates]
+    return run.record.task.has_masks and _side(run, candidate) < max(sides)
+
+
+def _masks_for(run: AutoRun, candidate: Candidate, entry: Entry) -> Tensor | None:
+    """The masks of the validation images with which it is compared; None for those of
+    its images.
+    """
+    if not _is_compared_enlarged(run, candidate):
+        return None
+    side = max(_side(run, other) for other in run.record.candidates)
+    large, _ = _images(run, {**candidate.settings, "image_size": side})
+    if entry.held_out is None:
+        return large.test.opened().labels
+    return large.train.labels[entry.held_out]
 
 
 def _entry(run: AutoRun, candidate: Candidate) -> tuple[Entry, EvaluationData]:
@@ -235,7 +266,8 @@ def _take_network(
     if candidate.took is not None and "epochs" in candidate.settings:
         fitting = _fitting_epochs(run, candidate, epochs, seconds)
         seconds *= fitting / epochs
-    if best in outcomes and fitting == epochs:
+    is_comparable = not _is_compared_enlarged(run, candidate)
+    if best in outcomes and fitting == epochs and is_comparable:
         # The contest need not repeat this training.
         contest = Contest.begun([RANDAUGMENT], run.folder / CONTEST_NAME)
         contest.add(RANDAUGMENT, 0, outcomes[best])

@@ -4,7 +4,7 @@
         on frozen features
     train with RandAugment: random weights, and the pretrained choices with the lowest
         of these errors
-    choose the lowest calibrated loss on validation images
+    choose the lowest calibrated loss on validation images, of masks at the largest size
 
 All trainings take about the same time, so a choice is as good as what it reaches in
 this time. Networks of random weights are trained whatever the linear layers say,
@@ -184,10 +184,13 @@ class Trial(NamedTuple):
     entry: Entry
     place: int
     device: torch.device
+    masks: Tensor | None
+    """Of train_and_compare."""
 
 
 def train_candidates(
     entries: Sequence[tuple[Entry, EvaluationData]],
+    masks: Sequence[Tensor | None],
     executor: Executor,
     on_step: Callable[[], None],
 ) -> Results:
@@ -195,6 +198,8 @@ def train_candidates(
 
     Args:
         entries: The training and the images of each candidate.
+        masks: For each, the masks with which its answers are compared; None for those
+            of its images.
         executor: Runs the trainings.
         on_step: Called after each step.
 
@@ -205,7 +210,8 @@ def train_candidates(
     tensors = tuple(tensor for part in parts for tensor in part.tensors)
     shared = Shared([part.value for part in parts], tensors, lambda *both: both)
     trials = [
-        Trial(entry, place, executor.device) for place, (entry, _) in enumerate(entries)
+        Trial(entry, place, executor.device, masks[place])
+        for place, (entry, _) in enumerate(entries)
     ]
     return executor.run(_train_candidate, trials, shared, on_step)
 
@@ -219,5 +225,7 @@ def _train_candidate(
     if tensors:
         first = 4 * trial.place
         data = data_of_tensors(data, tensors[first : first + 4])
-    outcome = train_and_compare(trial.entry, data.to(trial.device), on_step)
+    outcome = train_and_compare(
+        trial.entry, data.to(trial.device), on_step, trial.masks
+    )
     return outcome, time.monotonic() - began

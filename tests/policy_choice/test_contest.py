@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
+from sklearn.metrics import jaccard_score
 from small_trainings import two_sides
 
 from hba.algorithms.race_findings import RaceFindings
@@ -20,6 +22,7 @@ from hba.policy_choice.contest import (
     Contest,
     Outcome,
     contest_data,
+    enlarged_losses,
     survivors,
 )
 from hba.policy_choice.rows import (
@@ -35,6 +38,7 @@ from hba.policy_choice.rows import (
 from hba.schedule.compose import symmetries_of
 from hba.schedule.recipes import RECIPES
 from hba.schedule.schedule import Schedule
+from hba.tasks import Segmentation
 
 N = 400
 
@@ -389,3 +393,19 @@ def test_what_was_searched_is_taken_only_where_it_is_clearly_better(
                 row, 0, Outcome(tuple(images + mean + noise - noise.mean()), 10.0)
             )
         assert contest.best == winner
+
+
+def test_small_answers_miss_the_details_of_large_masks() -> None:
+    masks = torch.zeros(20, 32, 32, dtype=torch.uint8)
+    masks[:, 16:] = 1
+    masks[:, :16, ::2] = 1
+    answers = 9.0 * F.one_hot(masks.long(), 2).permute(0, 3, 1, 2)
+    losses, error = enlarged_losses(answers, masks)
+    torch.testing.assert_close(losses, Segmentation().losses(answers, masks))
+    assert error == 0
+    smaller = F.interpolate(answers, (16, 16), mode="area")
+    _, error = enlarged_losses(smaller, masks)
+    enlarged = F.interpolate(smaller, (32, 32), mode="bilinear").argmax(1)
+    iou = jaccard_score(masks.flatten(), enlarged.flatten(), average="macro")
+    assert error == pytest.approx(100 * (1 - iou))
+    assert error > 30
