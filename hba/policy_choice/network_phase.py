@@ -186,8 +186,10 @@ def _is_compared_enlarged(run: AutoRun, candidate: Candidate) -> bool:
     """Whether its answers are enlarged and compared with the masks of the largest
     candidates: small masks have few details, and seem easier.
     """
-    sides = [_side(run, other) for other in run.record.candidates]
-    return run.record.task.has_masks and _side(run, candidate) < max(sides)
+    if not run.record.task.has_masks:
+        return False
+    largest = max(_side(run, other) for other in run.record.candidates)
+    return _side(run, candidate) < largest
 
 
 def _masks_for(run: AutoRun, candidate: Candidate, entry: Entry) -> Tensor | None:
