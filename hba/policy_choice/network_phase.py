@@ -159,7 +159,7 @@ def _train_candidates(
     )
     on_step = run.progress.stepper(NAME, n_steps, pace=pace)
     masks = [
-        _masks_for(run, record.candidates[number], entry)
+        _larger_masks(run, record.candidates[number], entry)
         for number, (entry, _) in zip(numbers, entries, strict=True)
     ]
     ended = networks.train_candidates(entries, masks, executor, on_step)
@@ -182,23 +182,22 @@ def _side(run: AutoRun, candidate: Candidate) -> int:
     return int({**run.record.settings, **candidate.settings}["image_size"])
 
 
-def _is_compared_enlarged(run: AutoRun, candidate: Candidate) -> bool:
-    """Whether its answers are enlarged and compared with the masks of the largest
-    candidates: small masks have few details, and seem easier.
+def _larger_side(run: AutoRun, candidate: Candidate) -> int | None:
+    """The side of the masks with which its answers are compared, those of the largest
+    candidates: small masks have few details, and seem easier. None if they are those of
+    its own images.
     """
     if not run.record.task.has_masks:
-        return False
-    largest = max(_side(run, other) for other in run.record.candidates)
-    return _side(run, candidate) < largest
-
-
-def _masks_for(run: AutoRun, candidate: Candidate, entry: Entry) -> Tensor | None:
-    """The masks of the validation images with which it is compared; None for those of
-    its images.
-    """
-    if not _is_compared_enlarged(run, candidate):
         return None
-    side = max(_side(run, other) for other in run.record.candidates)
+    largest = max(_side(run, other) for other in run.record.candidates)
+    return largest if _side(run, candidate) < largest else None
+
+
+def _larger_masks(run: AutoRun, candidate: Candidate, entry: Entry) -> Tensor | None:
+    """The masks of the validation images at the larger side, if there is one."""
+    side = _larger_side(run, candidate)
+    if side is None:
+        return None
     large, _ = _images(run, {**candidate.settings, "image_size": side})
     if entry.held_out is None:
         return large.test.opened().labels
@@ -268,8 +267,8 @@ def _take_network(
     if candidate.took is not None and "epochs" in candidate.settings:
         fitting = _fitting_epochs(run, candidate, epochs, seconds)
         seconds *= fitting / epochs
-    is_comparable = not _is_compared_enlarged(run, candidate)
-    if best in outcomes and fitting == epochs and is_comparable:
+    is_measured_alike = _larger_side(run, candidate) is None
+    if best in outcomes and fitting == epochs and is_measured_alike:
         # The contest need not repeat this training.
         contest = Contest.begun([RANDAUGMENT], run.folder / CONTEST_NAME)
         contest.add(RANDAUGMENT, 0, outcomes[best])

@@ -4,7 +4,8 @@
         on frozen features
     train with RandAugment: random weights, and the pretrained choices with the lowest
         of these errors
-    choose the lowest calibrated loss on validation images, of masks at the largest size
+    choose the lowest calibrated loss on validation images; with masks, on those of the
+        largest candidates
 
 All trainings take about the same time, so a choice is as good as what it reaches in
 this time. Networks of random weights are trained whatever the linear layers say,
@@ -185,7 +186,7 @@ class Trial(NamedTuple):
     place: int
     device: torch.device
     masks: Tensor | None
-    """Of train_and_compare."""
+    """Larger masks of the validation images, as train_and_compare takes them."""
 
 
 def train_candidates(
