@@ -43,6 +43,8 @@ SIDES = (16, 24, 32, 48, 64, 96, 128, 160, 224)
 LARGEST_SMALL = 64
 PRETRAINED_SIDES = (48, 64, 96, 128, 160, 192, 224)
 """Sides for pretrained networks."""
+SIDES_WITH_MASKS = (*PRETRAINED_SIDES, 256, 320, 384, 512)
+"""The same with masks, whose classes may be small parts of an image."""
 ENLARGED = 2
 """How many times the side of the images the sides for pretrained networks may have.
 Their layers expect large objects, so small images are better enlarged.
@@ -273,9 +275,8 @@ def _attempts(model: str, request: TrainingRequest, timer: StepTimer) -> list[_A
     trainings take too long.
     """
     settings = request.settings
-    largest = max(
-        PRETRAINED_SIDES[0], min(PRETRAINED_SIDES[-1], ENLARGED * request.look.side)
-    )
+    known_sides = sides_of(model)
+    largest = max(known_sides[0], min(known_sides[-1], ENLARGED * request.look.side))
     sides = (
         [settings["image_size"]]
         if settings.get("image_size")
@@ -348,11 +349,16 @@ def most_epochs(model: str, *, is_pretrained: bool) -> int:
     return MOST_WITH_MASKS if model.startswith(UNET) else MOST_FINE_TUNING
 
 
+def sides_of(model: str) -> tuple[int, ...]:
+    """Sides of images for pretrained networks of this kind."""
+    return SIDES_WITH_MASKS if model.startswith(UNET) else PRETRAINED_SIDES
+
+
 def sides_to_try(model: str, largest: int) -> list[int]:
     """Sides of images for a pretrained network.
 
-    They are PRETRAINED_SIDES up to the largest, and last that of its weights, for a
-    network that takes none of the others; only the latter for a network of one size.
+    They are its sides_of up to the largest, and last that of its weights, for a network
+    that takes none of the others; only the latter for a network of one size.
 
     Args:
         model: Name of the network.
@@ -362,7 +368,7 @@ def sides_to_try(model: str, largest: int) -> list[int]:
     own_side = only_side(encoder)
     if own_side is not None:
         return [own_side]
-    sides = [side for side in PRETRAINED_SIDES if side <= largest]
+    sides = [side for side in sides_of(model) if side <= largest]
     return [*dict.fromkeys([*sides, int(timm_config(encoder).input_size[-1])])]
 
 

@@ -12,6 +12,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from hba.data.look import Look
 from hba.errors import SettingsError
+from hba.models.timm_networks import LITE
+from hba.models.unet import UNET
 from hba.policy_search.timing import Rung, StepTimer
 from hba.policy_search.training_size import (
     MOST_EPOCHS,
@@ -221,6 +223,12 @@ def test_a_network_of_one_size_is_tried_at_no_other() -> None:
     assert sides_to_try("timm:maxvit_tiny_tf_384", 224) == [384]
     # Its positions are interpolated.
     assert sides_to_try("timm:vit_small_patch14_dinov2", 64)[0] == 48
+
+
+def test_masks_get_larger_images_than_classes() -> None:
+    """Classes of pixels may be small parts of an image."""
+    largest_of_classes = max(sides_to_try(LITE, 10_000))
+    assert max(sides_to_try(f"{UNET}{LITE}", 10_000)) > largest_of_classes
 
 
 def test_of_too_many_images_to_fine_tune_a_part_is_taken(
