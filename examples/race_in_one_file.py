@@ -299,15 +299,19 @@ def gap_of(logits: Tensor, moved_logits: Tensor, labels: Tensor) -> tuple[float,
         each.softmax(dim=1).gather(1, labels[:, None])[:, 0]
         for each in (logits, moved_logits)
     )
-    by_guessing = F.one_hot(labels).float().mean(dim=0).square().sum()
-    learned = (probabilities.mean() - by_guessing).clamp(min=0)
-    lost = (probabilities - moved_probabilities) / learned
-    gap, error = mean_and_error(lost)
+    by_guessing = F.one_hot(labels).float().mean(dim=0)[labels]
+    learned_by_image = probabilities - by_guessing
+    learned = learned_by_image.mean().clamp(min=0)
+    lost_by_image = probabilities - moved_probabilities
+    lost = lost_by_image.mean()
     for label in labels.unique():
-        lost_by_class = lost[labels == label]
+        lost_by_class = lost_by_image[labels == label]
         if len(lost_by_class) >= 5:
-            class_gap, class_error = mean_and_error(lost_by_class)
-            gap = gap.maximum(class_gap - 2.5 * class_error)
+            lost_of_class, class_error = mean_and_error(lost_by_class)
+            lost = lost.maximum(lost_of_class - 2.5 * class_error)
+    gap = lost / learned
+    # Of a ratio of two means over the same images.
+    _, error = mean_and_error((lost_by_image - gap * learned_by_image) / learned)
     return gap.item(), error.item()
 
 

@@ -186,11 +186,11 @@ def tested_symmetries(
     return SymmetryTest(gaps_of(unmoved, moved), torch.cat(by_class))
 
 
-def learned_share(task: ImageTask, doubts: Tensor, labels: Tensor) -> Tensor:
-    """How much less a network doubts than one that knows only how common each class
-    is, (); 0 if it does not.
+def learned_by_image(task: ImageTask, doubts: Tensor, labels: Tensor) -> Tensor:
+    """How much less a network doubts about each image than one that knows only how
+    common each class is, (N,).
     """
-    return (task.guessing_doubt(labels) - doubts.mean()).clamp(min=0)
+    return task.guessing_doubts(labels) - doubts
 
 
 def gaps_of(unmoved: Answers, moved: Sequence[Sequence[Answers]]) -> Tensor:
@@ -206,27 +206,31 @@ def gaps_of(unmoved: Answers, moved: Sequence[Sequence[Answers]]) -> Tensor:
         moved: For each symmetry, those of the images after each of its moves.
 
     Returns:
-        Gap of each symmetry and its standard error, (symmetries, 2).
+        Gap of each symmetry and its standard error, (symmetries, 2). The error is that
+        of a ratio of two means over the same images (Cochran 1977, Sampling
+        Techniques, chapter 6).
     """
     labels = unmoved.labels
     task = task_of(labels)
     before = task.doubts(*unmoved)
-    learned = learned_share(task, before, labels)
+    learned_of_images = learned_by_image(task, before, labels)
+    learned = learned_of_images.mean().clamp(min=0)
     rows = before.new_zeros(0, 2)
     classes_before = task.class_doubts(*unmoved)
     for of_moves in moved:
         after = torch.stack([task.doubts(*of_move) for of_move in of_moves])
-        cost = (after.mean(dim=0) - before) / learned
+        cost = after.mean(dim=0) - before
         of_classes = torch.stack([task.class_doubts(*of_move) for of_move in of_moves])
-        costs = (of_classes.mean(dim=0) - classes_before) / learned
+        costs = of_classes.mean(dim=0) - classes_before
         by_class = [column[~column.isnan()] for column in costs.T]
         clear = [
             of_class.mean() - CLEARLY * of_class.std() / len(of_class) ** 0.5
             for of_class in by_class
             if len(of_class) >= FEWEST_OF_CLASS
         ]
-        gap = torch.stack([cost.mean(), *clear]).max()
-        error = cost.std() / len(cost) ** 0.5
+        gap = torch.stack([cost.mean(), *clear]).max() / learned
+        rest = cost - gap * learned_of_images
+        error = rest.std() / learned / len(rest) ** 0.5
         rows = torch.cat([rows, torch.stack([gap, error])[None]])
     return rows.nan_to_num(torch.inf, torch.inf, torch.inf)
 
@@ -260,7 +264,7 @@ def class_gaps_of(
     if not task.has_one_answer:
         return gaps, results
     before = task.doubts(logits, labels)
-    learned = learned_share(task, before, labels)
+    learned = learned_by_image(task, before, labels).mean().clamp(min=0)
     few = N_FEW * DEVIATION_OF_FEW**2
     for move, of_move in enumerate(moved):
         probabilities = task.probabilities(of_move)

@@ -66,9 +66,9 @@ class Classification(ImageTask):
     def doubts(self, outputs: Tensor, labels: Tensor) -> Tensor:
         return 1 - self.probabilities(outputs).gather(1, labels[:, None])[:, 0]
 
-    def guessing_doubt(self, labels: Tensor) -> Tensor:
+    def guessing_doubts(self, labels: Tensor) -> Tensor:
         shares = F.one_hot(labels).float().mean(dim=0)
-        return 1 - shares.square().sum()
+        return 1 - shares[labels]
 
     def guessing_error(self, labels: Tensor) -> Tensor:
         return 1 - torch.bincount(labels).max() / len(labels)

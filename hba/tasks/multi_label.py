@@ -68,9 +68,9 @@ class MultiLabel(ImageTask):
     def doubts(self, outputs: Tensor, labels: Tensor) -> Tensor:
         return (self.probabilities(outputs) - labels.float()).abs().mean(dim=1)
 
-    def guessing_doubt(self, labels: Tensor) -> Tensor:
+    def guessing_doubts(self, labels: Tensor) -> Tensor:
         shares = labels.float().mean(dim=0)
-        return (2 * shares * (1 - shares)).mean()
+        return (labels.float() - shares).abs().mean(dim=1)
 
     def guessing_error(self, labels: Tensor) -> Tensor:
         return 1 - labels.float().mean()

@@ -78,11 +78,11 @@ class Regression(ImageTask):
         """The absolute errors, which have no largest value."""
         return self.statistics(outputs, labels)
 
-    def guessing_doubt(self, labels: Tensor) -> Tensor:
-        return (labels - labels.median()).abs().mean()
+    def guessing_doubts(self, labels: Tensor) -> Tensor:
+        return (labels - labels.median()).abs()
 
     def guessing_error(self, labels: Tensor) -> Tensor:
-        return self.guessing_doubt(labels)
+        return self.guessing_doubts(labels).mean()
 
     def members(self, labels: Tensor) -> Tensor:
         return torch.ones_like(labels)[None]

@@ -118,10 +118,10 @@ class Segmentation(ImageTask):
         doubts = ((1 - probabilities) * is_class).sum(dim=(2, 3))
         return doubts / is_class.sum(dim=(2, 3))
 
-    def guessing_doubt(self, labels: Tensor) -> Tensor:
+    def guessing_doubts(self, labels: Tensor) -> Tensor:
         is_shown = self.members(labels).T
         doubts = is_shown * (1 - _shares(labels))
-        return (doubts.sum(dim=1) / is_shown.sum(dim=1).clamp(min=1)).mean()
+        return doubts.sum(dim=1) / is_shown.sum(dim=1).clamp(min=1)
 
     def guessing_error(self, labels: Tensor) -> Tensor:
         shares = _shares(labels)

@@ -178,8 +178,8 @@ class ImageTask(Task):
         return torch.where(is_member, doubts[:, None], torch.nan)
 
     @abstractmethod
-    def guessing_doubt(self, labels: Tensor) -> Tensor:
-        """The mean doubt () of a network that knows only how common each class is."""
+    def guessing_doubts(self, labels: Tensor) -> Tensor:
+        """The doubts (N,) of a network that knows only how common each class is."""
 
     @abstractmethod
     def guessing_error(self, labels: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 import hba
 from hba.algorithms.race import Race, moved_by_lookahead
-from hba.algorithms.race_findings import is_symmetry
+from hba.algorithms.race_findings import LARGEST_GAP, is_broken, is_symmetry
 from hba.algorithms.race_measures import (
     Answers,
     calibrated,
@@ -232,6 +232,42 @@ def test_what_a_move_costs_a_small_class_of_masks_is_a_share_of_what_was_learned
 
     unmoved, moved = Answers(sure_by(0.9), masks), Answers(sure_by(certainty), masks)
     assert is_symmetry(*gaps_of(unmoved, [[moved]])[0].tolist()) == holds
+
+
+def gap_of_noise(seed: int, n_images: int, strength: float) -> tuple[Tensor, Tensor]:
+    """Logits of images and of moved ones for three classes, as random as the strength
+    lets them be, and the labels.
+    """
+    generator = seeded(seed)
+    labels = torch.arange(n_images) % 3
+    noise = torch.randn(2, n_images, 3, generator=generator)
+    return strength * F.one_hot(labels, 3) + noise, labels
+
+
+def test_the_error_of_a_gap_is_that_of_the_jackknife() -> None:
+    logits, labels = gap_of_noise(0, 300, 1.5)
+
+    def gap_and_error(kept: Tensor) -> list[float]:
+        unmoved, moved = (Answers(part[kept], labels[kept]) for part in logits)
+        gap: list[float] = gaps_of(unmoved, [[moved]])[0].tolist()
+        return gap
+
+    everything = torch.arange(len(labels))
+    gap, error = gap_and_error(everything)
+    gaps = [gap_and_error(everything[everything != left])[0] for left in everything]
+    spread = (len(gaps) - 1) ** 0.5 * np.std(gaps)
+    assert error == pytest.approx(spread, rel=0.1)
+    assert abs(gap) < 3 * error
+
+
+def test_a_network_that_has_learned_little_decides_nothing() -> None:
+    decided = 0
+    for seed in range(50):
+        logits, labels = gap_of_noise(seed, 90, 0.1)
+        unmoved, moved = (Answers(part, labels) for part in logits)
+        gap, error = gaps_of(unmoved, [[moved]])[0].tolist()
+        decided += is_symmetry(gap, error) or is_broken(gap, error, LARGEST_GAP)
+    assert decided <= 10
 
 
 def logits_for(labels: Tensor, n_classes: int) -> Tensor:
