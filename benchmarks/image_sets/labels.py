@@ -1,5 +1,6 @@
 """Sets of images with masks and with numbers, for runs of `hba auto`."""
 
+import shutil
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -65,6 +66,24 @@ def with_masks(name: str, work: Path) -> str:
     )
 
 
+def whole_videos(name: str, work: Path) -> str:
+    """The street scenes, with the validation images among those for training, because
+    they are of the same videos. Whole videos are kept together by --group.
+    """
+    streets = Path(with_masks("camvid", work))
+    folder = work / "sets" / name
+    if not folder.exists():
+        partial_folder = folder.with_suffix(".partial")
+        shutil.rmtree(partial_folder, ignore_errors=True)
+        for split in ("train", "val", "test"):
+            kept_as = "test" if split == "test" else "train"
+            shutil.copytree(
+                streets / split, partial_folder / kept_as, dirs_exist_ok=True
+            )
+        partial_folder.rename(folder)
+    return str(folder)
+
+
 def nuclei_counts(name: str, work: Path) -> str:
     """A table of the number of separate nuclei in each image, with the splits of the
     set of masks.
@@ -106,6 +125,7 @@ def turned_digits(name: str, work: Path) -> str:
 LABEL_SETS: Mapping[str, LabelSet] = {
     "nuclei": LabelSet(MASKS, with_masks),
     "camvid": LabelSet(MASKS, with_masks),
+    "camvid-videos": LabelSet(MASKS, whole_videos, ("--group", "([^/_]+)_")),
     "tiles": LabelSet(MASKS, with_masks),
     "nuclei-counts": LabelSet(NUMBERS, nuclei_counts, ("--target", "nuclei")),
     "turned-digits": LabelSet(NUMBERS, turned_digits, ("--target", "angle")),
