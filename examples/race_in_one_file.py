@@ -303,13 +303,14 @@ def gap_of(logits: Tensor, moved_logits: Tensor, labels: Tensor) -> tuple[float,
     learned_by_image = probabilities - by_guessing
     learned = learned_by_image.mean().clamp(min=0)
     lost_by_image = probabilities - moved_probabilities
-    lost = lost_by_image.mean()
+    gap = lost_by_image.mean() / learned
     for label in labels.unique():
         lost_by_class = lost_by_image[labels == label]
         if len(lost_by_class) >= 5:
             lost_of_class, class_error = mean_and_error(lost_by_class)
-            lost = lost.maximum(lost_of_class - 2.5 * class_error)
-    gap = lost / learned
+            learned_of_class = learned_by_image[labels == label].mean()
+            clearly_lost = lost_of_class - 2.5 * class_error
+            gap = gap.maximum(clearly_lost / learned_of_class.maximum(learned))
     # Of a ratio of two means over the same images.
     _, error = mean_and_error((lost_by_image - gap * learned_by_image) / learned)
     return gap.item(), error.item()

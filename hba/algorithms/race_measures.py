@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from hba.algorithms.problem import ImageProblem
 from hba.algorithms.race_findings import is_symmetry
-from hba.data.groups import folds_of
+from hba.data.groups import folds_of, means_of_groups
+from hba.data.images import Images
 from hba.operations import Operation
 from hba.policy.class_moves import NO_CLASS, ClassMoves
 from hba.policy.space import SearchSpace
@@ -126,10 +127,8 @@ def held_out(problem: ImageProblem) -> Tensor:
     return torch.cat(chosen).sort().values
 
 
-def tested_symmetries(
-    problem: ImageProblem, network: nn.Module, places: Tensor
-) -> SymmetryTest:
-    """Test the symmetries of the space by images that the network has not seen.
+def new_images(problem: ImageProblem, places: Tensor) -> list[tuple[Images, Tensor]]:
+    """Images that the first leg has not seen, and the indices of those that count.
 
     These are the training images that were held out, and the validation images unless
     they may be of another kind. Classes with fewer than four images have none to hold
@@ -137,11 +136,33 @@ def tested_symmetries(
 
     Args:
         problem: The problem of the search.
+        places: Indices of the training images that were held out.
+    """
+    train, val = problem.data.train, problem.data.val
+    parts = list[tuple[Images, Tensor]]()
+    if len(places):
+        parts.append((train, places))
+    if not problem.data.has_own_val or not parts:
+        parts.append((val, torch.arange(len(val))))
+    return parts
+
+
+def tested_symmetries(
+    problem: ImageProblem, network: nn.Module, places: Tensor
+) -> SymmetryTest:
+    """Test the symmetries of the space by images that the network has not seen.
+
+    Args:
+        problem: The problem of the search.
         network: A network that was trained without symmetries.
         places: Indices of the training images that it has not seen.
     """
-
     task = problem.task
+    parts = new_images(problem, places)
+    of_parts = [
+        images.groups[indices] for images, indices in parts if images.groups is not None
+    ]
+    groups = torch.cat(of_parts) if of_parts else None
 
     def outputs(operation: Operation | None, uniform: float = 0.0) -> Answers:
         def moved(images: Tensor, fill: Tensor) -> Tensor:
@@ -153,16 +174,10 @@ def tested_symmetries(
         def prepare(images: Tensor) -> Tensor:
             return problem.preprocessing.measure(moved(images, problem.fill))
 
-        parts = []
-        train, val = problem.data.train, problem.data.val
-        if len(places):
-            logits, _ = logits_of(network, train, prepare, places)
-            parts.append((logits, train.labels[places.to(train.device)]))
-        if not problem.data.has_own_val or not parts:
-            logits, _ = logits_of(network, val, prepare)
-            parts.append((logits, val.labels))
         all_logits, all_labels = [], []
-        for logits, labels in parts:
+        for images, indices in parts:
+            logits, _ = logits_of(network, images, prepare, indices)
+            labels = images.labels[indices.to(images.device)]
             if task.has_masks:
                 planes = labels[:, None] / 255
                 labels = (255 * moved(planes, planes.new_ones(1))).round().byte()[:, 0]
@@ -183,7 +198,7 @@ def tested_symmetries(
     for of_moves in moved:
         _, results = class_gaps_of(*unmoved, [logits for logits, _ in of_moves])
         by_class.append(results)
-    return SymmetryTest(gaps_of(unmoved, moved), torch.cat(by_class))
+    return SymmetryTest(gaps_of(unmoved, moved, groups), torch.cat(by_class))
 
 
 def learned_by_image(task: ImageTask, doubts: Tensor, labels: Tensor) -> Tensor:
@@ -193,17 +208,21 @@ def learned_by_image(task: ImageTask, doubts: Tensor, labels: Tensor) -> Tensor:
     return task.guessing_doubts(labels) - doubts
 
 
-def gaps_of(unmoved: Answers, moved: Sequence[Sequence[Answers]]) -> Tensor:
+def gaps_of(
+    unmoved: Answers, moved: Sequence[Sequence[Answers]], groups: Tensor | None = None
+) -> Tensor:
     """The share of what a network has learned that moving images costs.
 
     If the network has learned nothing, the gaps are infinite. Means over classes count
     too, because a move that exchanges two of many classes, such as arrows to the left
-    and to the right, costs little on average. docs/method.md, Symmetries, has all
+    and to the right, costs little on average. What a class loses is a share of what was
+    learned about it, or about all if this is more. docs/method.md, Symmetries, has all
     rules.
 
     Args:
         unmoved: Of the images.
         moved: For each symmetry, those of the images after each of its moves.
+        groups: The group of each image (N,), which then counts as one image.
 
     Returns:
         Gap of each symmetry and its standard error, (symmetries, 2). The error is that
@@ -213,22 +232,27 @@ def gaps_of(unmoved: Answers, moved: Sequence[Sequence[Answers]]) -> Tensor:
     labels = unmoved.labels
     task = task_of(labels)
     before = task.doubts(*unmoved)
-    learned_of_images = learned_by_image(task, before, labels)
+    learned_of_images = means_of_groups(learned_by_image(task, before, labels), groups)
     learned = learned_of_images.mean().clamp(min=0)
     rows = before.new_zeros(0, 2)
-    classes_before = task.class_doubts(*unmoved)
+    guesses = task.guessing_class_doubts(labels)
+    n_classes = guesses.shape[1]
+    classes_before = task.class_doubts(*unmoved)[:, :n_classes]
+    learned_of_classes = guesses - classes_before
+    most_learned = learned_of_classes.nanmean(dim=0).fmax(learned)
     for of_moves in moved:
         after = torch.stack([task.doubts(*of_move) for of_move in of_moves])
-        cost = after.mean(dim=0) - before
+        cost = means_of_groups(after.mean(dim=0) - before, groups)
         of_classes = torch.stack([task.class_doubts(*of_move) for of_move in of_moves])
-        costs = of_classes.mean(dim=0) - classes_before
+        classes_after = of_classes.mean(dim=0)[:, :n_classes]
+        costs = means_of_groups(classes_after - classes_before, groups) / most_learned
         by_class = [column[~column.isnan()] for column in costs.T]
         clear = [
             of_class.mean() - CLEARLY * of_class.std() / len(of_class) ** 0.5
             for of_class in by_class
             if len(of_class) >= FEWEST_OF_CLASS
         ]
-        gap = torch.stack([cost.mean(), *clear]).max() / learned
+        gap = torch.stack([cost.mean() / learned, *clear]).max()
         rest = cost - gap * learned_of_images
         error = rest.std() / learned / len(rest) ** 0.5
         rows = torch.cat([rows, torch.stack([gap, error])[None]])

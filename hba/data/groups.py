@@ -7,6 +7,8 @@ import re
 import warnings
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from hba.data.pool import FileItems, Pool
 from hba.errors import DataError, SettingsError
@@ -78,6 +80,25 @@ def folds_of(
         else:
             splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
         return [part for _, part in splitter.split(strata, strata, groups)]
+
+
+def means_of_groups(values: Tensor, groups: Tensor | None) -> Tensor:
+    """The means over the images of each group, which are independent, while images of
+    one group are alike. NaN has no part in a mean.
+
+    Args:
+        values: Of each image (N, ...).
+        groups: The group of each image (N,); None if each is its own.
+
+    Returns:
+        In the order of the numbers of the groups, (groups, ...).
+    """
+    if groups is None:
+        return values
+    places = groups.to(values.device)
+    return torch.stack(
+        [values[places == group].nanmean(dim=0) for group in places.unique()]
+    )
 
 
 def taken_with_groups(

@@ -36,7 +36,7 @@ from torch import Tensor
 
 from hba.algorithms.race_measures import calibrated
 from hba.config.evaluation import EvaluationConfig
-from hba.data.groups import folds_of
+from hba.data.groups import folds_of, means_of_groups
 from hba.data.images import EvaluationData, LabelledImages, SearchData
 from hba.errors import DataError, DivergedError, RunError
 from hba.executors.executor import Executor
@@ -73,8 +73,8 @@ DIGITS, DIVERGED = 4, 1e6
 
 
 class Outcome(NamedTuple):
-    """The result of a training. losses: of each validation image in nats, calibrated.
-    error: in per cent.
+    """The result of a training. losses: of each validation image in nats, calibrated;
+    means over each group of images. error: in per cent.
     """
 
     losses: tuple[float, ...]
@@ -292,13 +292,14 @@ def survivors(losses: Losses, most: int, has_same_images: bool = False) -> list[
 
 
 class Entry(NamedTuple):
-    """A training of the contest. held_out: the indices of its validation images; None
-    if they are separate.
-    """
+    """A training of the contest."""
 
     row: RowConfig
     seed: int
     held_out: Tensor | None
+    """The indices of its validation images; None if they are separate."""
+    groups: Tensor | None
+    """The groups of its validation images, if they have any."""
     checkpoint: TrainCheckpoint
 
     @property
@@ -328,13 +329,16 @@ def contest_data(
         )
     if data.has_own_val and not trains_on_val:
         return EvaluationData(data.name, data.class_names, train, val), [None]
+    groups = None
+    if train.groups is not None and val.groups is not None:
+        groups = torch.cat([train.groups, val.groups])
     images = LabelledImages(
-        torch.cat([train.images, val.images]), torch.cat([train.labels, val.labels])
+        torch.cat([train.images, val.images]),
+        torch.cat([train.labels, val.labels]),
+        groups=groups,
     )
     divided = val if data.has_own_val else images
-    groups = val.groups
-    if not data.has_own_val and train.groups is not None and groups is not None:
-        groups = torch.cat([train.groups, groups])
+    groups = divided.groups
     labels = divided.labels.numpy()
     if groups is not None and len(groups.unique()) < 2:
         raise DataError(
@@ -350,6 +354,12 @@ def contest_data(
     first = len(images) - len(divided)
     folds = [first + torch.from_numpy(part) for part in parts]
     return EvaluationData(data.name, data.class_names, images, images), folds
+
+
+def groups_held_out(data: EvaluationData, held_out: Tensor | None) -> Tensor | None:
+    """The groups of the validation images of a training, as in Entry."""
+    groups = data.test.opened().groups
+    return groups if groups is None or held_out is None else groups[held_out]
 
 
 def steps_of_training(
@@ -390,14 +400,9 @@ def train_seed(
             str(executor.n_threads),
         )
         checkpoint = TrainCheckpoint(checkpoints.absolute(), identity)
-        entries.append(
-            Entry(
-                rows[name],
-                FIRST_SEED + seed,
-                held_out[seed % len(held_out)],
-                checkpoint,
-            )
-        )
+        places = held_out[seed % len(held_out)]
+        groups = groups_held_out(data, places)
+        entries.append(Entry(rows[name], FIRST_SEED + seed, places, groups, checkpoint))
     shared = shared_data(executor, data)
     with contextlib.closing(
         executor.run(train_and_compare, entries, shared, on_step)
@@ -426,7 +431,7 @@ def train_and_compare(
         masks: Larger masks of the others, uint8 (N, S, S), with which answers are
             compared instead of their own.
     """
-    row, seed, held_out, checkpoint = entry
+    row, seed, held_out, groups, checkpoint = entry
     if held_out is not None:
         images: Any = data.train
         kept = torch.ones(len(images), dtype=torch.bool)
@@ -440,7 +445,8 @@ def train_and_compare(
     try:
         trained = train_row(row, seed, checkpoint, data, on_step)
     except DivergedError:
-        return Outcome((DIVERGED,) * len(test), 100.0)
+        n_losses = len(test) if groups is None else len(groups.unique())
+        return Outcome((DIVERGED,) * n_losses, 100.0)
     preprocessing = Preprocessing.of(
         data.train, row.config.baseline_augmentation(), row.config.colors_of_network()
     )
@@ -451,7 +457,8 @@ def train_and_compare(
         error = trained.test.error_percent
     else:
         losses, error = enlarged_losses(logits, masks.to(logits.device))
-    rounded = tuple(round(loss, DIGITS) for loss in losses.cpu().tolist())
+    losses = means_of_groups(losses, groups).cpu()
+    rounded = tuple(round(loss, DIGITS) for loss in losses.tolist())
     return Outcome(rounded, error)
 
 

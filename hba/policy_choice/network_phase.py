@@ -20,6 +20,7 @@ from hba.policy_choice.contest import (
     Contest,
     Entry,
     Outcome,
+    groups_held_out,
     steps_of_training,
 )
 from hba.policy_choice.extent import N_FOLDS, Extent
@@ -218,7 +219,8 @@ def _entry(run: AutoRun, candidate: Candidate) -> tuple[Entry, EvaluationData]:
     (row,) = row_configs(
         {candidate.name: schedule}, schedule, config, None, config.network_start()
     )
-    return Entry(row, FIRST_SEED, held_out, TrainCheckpoint()), images
+    groups = groups_held_out(images, held_out)
+    return Entry(row, FIRST_SEED, held_out, groups, TrainCheckpoint()), images
 
 
 def _shorten_candidates(run: AutoRun, seconds: float, n_candidates: int) -> None:

@@ -179,7 +179,7 @@ def loss_difference(
 
     Returns:
         The mean difference in nats and its standard error, over the images of all
-        seeds, and over several seeds.
+        seeds, and over several seeds; infinite for a single image.
     """
     differences = [
         of_row - of_other for of_row, of_other in zip(losses, minus, strict=True)
@@ -187,6 +187,8 @@ def loss_difference(
     by_image = np.concatenate(differences)
     if has_same_images:
         by_image = np.mean(differences, axis=0)
+    if len(by_image) == 1:
+        return float(by_image[0]), np.inf
     variance = by_image.var(ddof=1) / len(by_image)
     if len(differences) > 1:
         by_seed = [difference.mean() for difference in differences]

@@ -119,9 +119,10 @@ class Segmentation(ImageTask):
         return doubts / is_class.sum(dim=(2, 3))
 
     def guessing_doubts(self, labels: Tensor) -> Tensor:
-        is_shown = self.members(labels).T
-        doubts = is_shown * (1 - _shares(labels))
-        return doubts.sum(dim=1) / is_shown.sum(dim=1).clamp(min=1)
+        return self.guessing_class_doubts(labels).nanmean(dim=1).nan_to_num(0.0)
+
+    def guessing_class_doubts(self, labels: Tensor) -> Tensor:
+        return torch.where(self.members(labels).T, 1 - _shares(labels), torch.nan)
 
     def guessing_error(self, labels: Tensor) -> Tensor:
         shares = _shares(labels)

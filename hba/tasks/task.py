@@ -173,13 +173,22 @@ class ImageTask(Task):
         """The doubt of each image about each of its classes, (N, classes), NaN for
         other classes.
         """
-        doubts = self.doubts(outputs, labels)
+        return self._of_members(self.doubts(outputs, labels), labels)
+
+    def _of_members(self, doubts: Tensor, labels: Tensor) -> Tensor:
+        """Doubts (N,) about images as doubts about their classes, (N, classes)."""
         is_member = self.members(labels).T.bool()
         return torch.where(is_member, doubts[:, None], torch.nan)
 
     @abstractmethod
     def guessing_doubts(self, labels: Tensor) -> Tensor:
         """The doubts (N,) of a network that knows only how common each class is."""
+
+    def guessing_class_doubts(self, labels: Tensor) -> Tensor:
+        """The class_doubts of such a network, (N, classes), without the last classes if
+        no label has them.
+        """
+        return self._of_members(self.guessing_doubts(labels), labels)
 
     @abstractmethod
     def guessing_error(self, labels: Tensor) -> Tensor:

@@ -260,6 +260,16 @@ def test_the_error_of_a_gap_is_that_of_the_jackknife() -> None:
     assert abs(gap) < 3 * error
 
 
+def test_images_of_a_group_count_as_one() -> None:
+    logits, labels = gap_of_noise(1, 90, 1.5)
+    unmoved, moved = (Answers(part, labels) for part in logits)
+    alone = gaps_of(unmoved, [[moved]])
+    places = torch.arange(90).repeat_interleave(4)
+    unmoved, moved = (Answers(part[places], labels[places]) for part in logits)
+    torch.testing.assert_close(gaps_of(unmoved, [[moved]], places), alone)
+    assert gaps_of(unmoved, [[moved]])[0, 1] < 0.6 * alone[0, 1]
+
+
 def test_a_network_that_has_learned_little_decides_nothing() -> None:
     decided = 0
     for seed in range(50):
@@ -268,6 +278,22 @@ def test_a_network_that_has_learned_little_decides_nothing() -> None:
         gap, error = gaps_of(unmoved, [[moved]])[0].tolist()
         decided += is_symmetry(gap, error) or is_broken(gap, error, LARGEST_GAP)
     assert decided <= 10
+
+
+def test_what_a_class_loses_is_a_share_of_what_was_learned_about_it() -> None:
+    labels = torch.arange(400) % 10
+
+    def first_known_by(probability: float) -> Answers:
+        """Of a network that guesses all classes but the first."""
+        of_class = torch.full((10, 10), 0.1)
+        of_class[0] = (1 - probability) / 9
+        of_class[0, 0] = probability
+        return Answers(of_class.log()[labels], labels)
+
+    moves = [[first_known_by(0.86)], [first_known_by(0.1)]]
+    kept, lost = gaps_of(first_known_by(0.9), moves)[:, 0].tolist()
+    assert kept == pytest.approx(0.04 / 0.8, rel=1e-3)
+    assert lost == pytest.approx(1.0, rel=1e-3)
 
 
 def logits_for(labels: Tensor, n_classes: int) -> Tensor:

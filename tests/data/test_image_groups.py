@@ -16,12 +16,21 @@ from sklearn.model_selection import StratifiedKFold
 
 import hba
 from hba.algorithms.race_measures import held_out
+from hba.config.evaluation import EvaluationConfig
 from hba.data.config import DataConfig
-from hba.data.groups import folds_of
+from hba.data.groups import folds_of, means_of_groups
 from hba.data.images import LabelledImages
 from hba.data.load import load_evaluation_data, load_search_data, prepare
 from hba.errors import DataError, SettingsError
-from hba.policy_choice.contest import contest_data
+from hba.policy_choice.contest import (
+    Entry,
+    contest_data,
+    groups_held_out,
+    train_and_compare,
+)
+from hba.policy_evaluation.baselines import named_rows, row_configs
+from hba.schedule.recipes import RECIPES
+from hba.training.checkpoint import TrainCheckpoint
 
 PATTERN = "patient_[0-9]+"
 N_PATIENTS = 12
@@ -101,6 +110,37 @@ def test_folds_of_a_contest_share_no_patient(animals: Path) -> None:
     seen = [{*levels[fold].tolist()} for fold in folds if fold is not None]
     assert sum(map(len, seen)) == len(set.union(*seen))
     assert len(seen) > 2
+
+
+def test_means_of_groups_are_those_of_pandas() -> None:
+    random = np.random.default_rng(0)
+    values = random.normal(size=(60, 3))
+    values[random.random((60, 3)) < 0.2] = np.nan
+    groups = random.choice([2, 5, 9], 60)
+    means = means_of_groups(torch.from_numpy(values), torch.from_numpy(groups))
+    expected = pandas.DataFrame(values).groupby(groups).mean()
+    np.testing.assert_allclose(means, expected)
+
+
+def test_a_training_of_a_contest_has_a_loss_for_each_patient(animals: Path) -> None:
+    data, (places, *_) = contest_data(load_search_data(config(animals)))
+    groups = groups_held_out(data, places)
+    assert places is not None
+    assert groups is not None
+    settings = {"model": "wrn-10-1", "epochs": 1, "batch_size": 8, "device": "cpu"}
+    training = EvaluationConfig.make({**settings, **config(animals).model_dump()})
+    nothing = RECIPES["none"].make()
+    (row,) = row_configs(named_rows(nothing, ()), nothing, training)
+    of_images, of_groups = (
+        train_and_compare(
+            Entry(row, 0, places, of_entry, TrainCheckpoint()), data, lambda: None
+        )
+        for of_entry in (None, groups)
+    )
+    losses = pandas.Series(of_images.losses)
+    means = losses.groupby(groups.numpy()).mean()
+    assert list(of_groups.losses) == pytest.approx(means.tolist(), abs=2e-4)
+    assert len(of_groups.losses) < len(losses) == len(places)
 
 
 def test_images_held_out_for_symmetries_are_of_patients_of_their_own(

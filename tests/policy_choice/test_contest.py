@@ -104,6 +104,13 @@ def test_a_diverged_training_is_left_out_and_the_first_of_equal_rows_is_taken() 
     assert survivors({"diverged": [np.full(N, DIVERGED)]}, 10) == ["diverged"]
 
 
+def test_a_single_group_of_images_leaves_nobody_out() -> None:
+    single = {"first": [np.array([1.0])], "second": [np.array([5.0])]}
+    assert survivors(single, 10) == ["first", "second"]
+    several = {"first": [np.array([1.0, 1.2])], "second": [np.array([5.0, 5.1])]}
+    assert survivors(several, 10) == ["first"]
+
+
 def test_a_contest_goes_on_from_its_file(tmp_path: Path) -> None:
     file = tmp_path / "contest.json"
     contest = Contest.begun(["none", "photo", "search"], file)
