@@ -112,6 +112,19 @@ def test_folds_of_a_contest_share_no_patient(animals: Path) -> None:
     assert len(seen) > 2
 
 
+def test_a_contest_holds_out_its_small_groups_first(animals: Path) -> None:
+    data = load_search_data(config(animals))
+    uneven: dict[str, Any] = {
+        name: replace(part, groups=torch.arange(len(part)).sqrt().long() // 2)
+        for name, part in (("train", data.train), ("val", data.val))
+        if isinstance(part, LabelledImages)
+    }
+    _, folds = contest_data(replace(data, **uneven))
+    sizes = [len(fold) for fold in folds if fold is not None]
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[-1]
+
+
 def test_means_of_groups_are_those_of_pandas() -> None:
     random = np.random.default_rng(0)
     values = random.normal(size=(60, 3))
