@@ -238,7 +238,7 @@ def gaps_of(
     guesses = task.guessing_class_doubts(labels)
     n_classes = guesses.shape[1]
     classes_before = task.class_doubts(*unmoved)[:, :n_classes]
-    learned_of_classes = guesses - classes_before
+    learned_of_classes = means_of_groups(guesses - classes_before, groups)
     most_learned = learned_of_classes.nanmean(dim=0).fmax(learned)
     for of_moves in moved:
         after = torch.stack([task.doubts(*of_move) for of_move in of_moves])

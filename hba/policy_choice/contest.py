@@ -18,7 +18,8 @@ l_rsi   outcomes[r][s]  losses of validation images i after the training, calibr
 
 Rows share weights, batches and images of a seed, so their differences are paired by
 image. A row is clearly behind if its mean difference to the best is more than CLEARLY
-standard errors, over images and, from the second seed on, over seeds. Races of this
+standard errors, over images and, from the second seed on, over seeds. The mean of a
+group of images counts as one image, because images of a group are alike. Races of this
 kind go back to Maron and Moore (1994), "Hoeffding races".
 """
 

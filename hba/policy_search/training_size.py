@@ -357,8 +357,8 @@ def sides_of(model: str) -> tuple[int, ...]:
 def sides_to_try(model: str, largest: int) -> list[int]:
     """Sides of images for a pretrained network.
 
-    They are its sides_of up to the largest, and last that of its weights, for a network
-    that takes none of the others; only the latter for a network of one size.
+    They are sides_of(model) up to the largest, and last that of its weights, for a
+    network that takes none of the others; only the latter for a network of one size.
 
     Args:
         model: Name of the network.
